@@ -263,8 +263,8 @@ def best_orders(part: Descended) -> DiscreteDecisions:
     layer, projection = part.family.layer, part.family.layer.projection
     nest = decode(draw(part.places, part.theta(), None, 1e-3), part.choices)
     options = [nest.order]
-    for stationary in range(len(projection.relevance)):
-        rows = np.argsort(np.array(projection.relevance[stationary], dtype=int), kind="stable")
+    for stationary in range(len(projection.relevant)):
+        rows = np.argsort(projection.relevant[stationary].astype(int), kind="stable")
         options.append(np.concatenate([nest.order[:-1], np.broadcast_to(rows[None, :, None], nest.order[-1:].shape)]))
     scored = [score(layer, replace(nest, order=order)) for order in options]
     pick = np.argmin([scores.energy * scores.cycles for scores in scored], axis=0)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from fadiff_mapper import api
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.program_start import INTERRUPTED
-from fadiff_mapper.inputs.energy.source_names import CHOICES, COMPLETES
+from fadiff_mapper.inputs.energy.source_names import CHOICES
 from fadiff_mapper.search.options import MODELS, MOST_THREADS
 
 if TYPE_CHECKING:
@@ -240,11 +240,5 @@ def load_input(options: argparse.Namespace) -> Spec:
     """Reads the input that `inputs` describes, as one spec. Raises SpecError."""
     spec = api.load(*api.files_of(options.files), jinja_data=dict(options.variables), energy=options.energy,
                     strict=not options.lenient, bits=options.bits)
-    refuse_missing_energies(options, [spec])
+    api.refuse_missing_energies(spec, options.energy)
     return spec
-
-
-def refuse_missing_energies(options: argparse.Namespace, specs: Iterable[Spec]) -> None:
-    """Raises SpecError for a spec without energies that the options do not fill in."""
-    for spec in specs if options.energy not in COMPLETES else ():
-        api.refuse_missing_energies(spec)

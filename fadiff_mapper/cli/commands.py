@@ -109,7 +109,8 @@ def map_problems(options: argparse.Namespace) -> int:
     with reading_in_time(options.begun, options.time_limit):
         specs = api.load_layers(*options.files, jinja_data=dict(options.variables), energy=options.energy,
                                 strict=not options.lenient, bits=options.bits)
-        arguments.refuse_missing_energies(options, specs.values())
+        for spec in specs.values():
+            api.refuse_missing_energies(spec, options.energy)
     program, names, start = api.real_model() if options.verify else None, list(specs), options.warm_start
     if start is not None and len(specs) > 1:
         raise FadiffError(f"--warm-start {start}: there are {len(specs)} problems; accepted: one problem")

@@ -54,18 +54,16 @@ def space_table(family: LayerFamily, member: int, *, residuals: bool = False) ->
     space, factors = family.spaces[member], family.factors
     if residuals:
         least, most = factor_ranges(space)
-        projection = family.layer.projection
         family = replace(family, orders=tuple(
             temporal_orders(space.problem.dimensions, level.temporal.inner, level.temporal.between,
-                            level.temporal.outer, tuple((factors > 1).tolist()), projection.relevance,
-                            projection.shared)[None]
+                            level.temporal.outer, tuple((factors > 1).tolist()), family.layer.projection.ranks)[None]
             for level, factors in zip(space.levels, most[1::2], strict=True)))
         movable = most > least
         movable[-1] = False  # the outermost loops take the rest
         tables: dict[str, Any] = {"least": least, "most": most,
                                   "points": np.array(list(space.problem.bounds.values()), dtype=np.float64)}
     else:
-        movable = factors.movable[member]
+        movable = factors.allowed[member].sum(axis=-1) > 1
         tables = {name: getattr(factors, name)[member]
                   for name in ("divisor", "quotient", "product", "allowed", "completable")}
         tables["bound"] = factors.bound[member].astype(np.int64)

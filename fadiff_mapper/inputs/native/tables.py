@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.inputs.native.arch import written_components, written_number
 from fadiff_mapper.inputs.native.hyphens import underscored
-from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.keys import ACTION, AREA, ART, ENERGIES, ERT
 from fadiff_mapper.inputs.spec.tables import (
     ArguedEnergy,
@@ -111,12 +110,9 @@ def _areas(arch: Architecture, tables: Tables) -> dict[str, tuple[float, str]]:
     """The areas of `areas`, each with its source in words."""
     in_table = {component_name(name): (area, tables.area_source.get(name, AREAS_IN_INPUT))
                 for name, area in (tables.art.items() if tables.ert or tables.area_source else ())}
-    components, found = written_components(arch), {}
-    for name, key, sharers in (*((level.name, "cluster_area", level.cluster_size) for level in reversed(arch.levels)),
-                               (arch.arithmetic.name, "area", 1)):
-        area = ((written_number(components[name].own, key) if name in components else None) or 0.0) / sharers
-        found[name] = in_table.get(name, (area, IN_ARCHITECTURE if area else NO_AREA))
-    return found
+    units: list[StorageLevel | Arithmetic] = [*reversed(arch.levels), arch.arithmetic]
+    return {unit.name: in_table.get(unit.name, (unit.area, IN_ARCHITECTURE if unit.area else NO_AREA))
+            for unit in units}
 
 
 def total_areas(arch: Architecture, tables: Tables) -> tuple[dict[str, float], dict[str, str]]:

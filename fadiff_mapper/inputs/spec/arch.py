@@ -87,6 +87,7 @@ class StorageLevel:
     metadata: MetadataStorage = MetadataStorage()  # the memory for metadata
     decompresses: bool = False  # whether compressed data from further out can be stored here plainly
     compresses: bool = False  # whether plain data can be sent outwards compressed
+    area: float = field(default=0.0, repr=False)  # um^2 of an instance that the architecture states; 0 without
 
     @property
     def usable(self) -> int | None:
@@ -124,6 +125,7 @@ class Arithmetic:
     mesh_y: int  # units along the Y axis
     word_bits: int  # bits of an operand
     energy: float | None = None  # pJ per operation where no ERT gives one; None is Timeloop's built-in value
+    area: float = field(default=0.0, repr=False)  # um^2 of a unit that the architecture states; 0 without
 
 
 OPERATIONS = ("mac", "add", "mul", "div", "max", "exp", "log", "sqrt", "sin", "other")
