@@ -21,7 +21,6 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import (
 from fadiff_mapper.inputs.spec.tables import (
     COMPUTE_ACTIONS,
     Tables,
-    component_actions,
     compute_energy,
     storage_energy,
 )
@@ -50,7 +49,7 @@ def storage_energies(level: StorageLevel, tables: Tables) -> tuple[np.ndarray, t
     accesses, [2, K, A]: to data, per vector access, and to metadata, per access of its memory; and those of a word that
     is decompressed and compressed.
     """
-    actions = {} if level.vector_access_energy is not None else component_actions(level.name, tables)
+    actions = {} if level.vector_access_energy is not None else tables.actions.get(level.name, {})
     plain = storage_energy(level, tables)
     found = np.reshape([_first(actions, names) for names in NAMES.values()], (2, len(KINDS), len(ACCESSES)))
     found[0, 0] = [getattr(plain, access) for access in ACCESSES]
@@ -65,7 +64,7 @@ def _first(actions: Mapping[str, float], names: Sequence[str]) -> float:
 def compute_energies(arithmetic: Arithmetic, tables: Tables) -> tuple[float, float, float]:
     """pJ of a compute by kind. Without an entry of their own gated and skipped ones cost as much as others; without an
     ERT they cost nothing."""
-    actions = component_actions(arithmetic.name, tables)
+    actions = tables.actions.get(arithmetic.name, {})
     gated = ("mac_gated", "mult_gated", "compute_gated", *COMPUTE_ACTIONS[2:])
     return (compute_energy(arithmetic, tables)[0], _first(actions, gated),
             _first(actions, ("mac_skipped", "mult_skipped", "compute_skipped", *gated)))

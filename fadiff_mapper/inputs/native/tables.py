@@ -12,7 +12,6 @@ from fadiff_mapper.inputs.spec.tables import (
     EnergyTable,
     Tables,
     built_in_storage_energy,
-    component_actions,
     component_name,
     compute_energy,
     full_name,
@@ -86,7 +85,7 @@ def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
                     | {"leak": 0.0}) for level in reversed(arch.levels)]
         rows.append(row(arch.arithmetic.name, {"compute": compute_energy(arch.arithmetic, tables)[0]}))
     rows += [row(one.name, {one.action: 0.0}) for one in multicasts(arch)
-             if not component_actions(one.name, tables)]  # Timeloop insists on an entry
+             if not tables.actions.get(one.name, {})]  # Timeloop insists on an entry
     return {"version": tables.version, "tables": rows}
 
 
