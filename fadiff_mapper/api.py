@@ -216,7 +216,7 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
     return results
 
 
-def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
+def map_network(workload: Any, arch_spec: Design, options: NetworkOptions | None = None, *,
                 metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
                 gap: float | None = None, energy: str = "bundled", strict: bool = True,
                 jinja_data: AnyMapping[str, Any] | None = None, checkpoint_file: Path_ | None = None,
@@ -226,7 +226,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     """Plans a whole network: fused groups, their tiles, all mappings.
 
     Args:
-        workload: The network.
+        workload: A `Workload`, or anything that `load_network` reads.
         arch_spec: The design: a `Spec` (its problem is left out), a dict, a file or several.
         options: Effort and parts of the search; None is `NetworkOptions()`.
         metric, seed, time_limit, gap: Take the place of these fields of `options`.
@@ -237,7 +237,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
             they are read if it exists; None: `CHECKPOINT` in the output folder, if there is one.
         allow_partial: Whether the network may have operators that are not understood.
         output: Folder for the plan, its page, and the files of every layer and tile.
-        read: Further files that were read, such as the network's: no result is written over them.
+        read: Further files that were read: no result is written over them.
         begun: When the time limit begins, seconds of `time.monotonic`, where it holds for the files, too; None: now,
             and for the search alone.
         on_progress: Called with a stage and the network's value at every improvement.
@@ -258,10 +258,14 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     from fadiff_mapper.network.planning_clock import command_clock
     from fadiff_mapper.output import PLAN_FILES
     from fadiff_mapper.output.network_files import write_held
+    from fadiff_mapper.workload import Workload
     from fadiff_mapper.workload.coverage import require_coverage
+    from fadiff_mapper.workload.readers.load_network import load_network
+    files = (*read, *([workload] if isinstance(workload, str | PathLike) else []))
+    workload = workload if isinstance(workload, Workload) else load_network(workload)
     require_coverage(workload, allow_partial, "allow_partial=True")
     options = options or NetworkOptions()
-    descent, files = descent_for_network(options), tuple(read)
+    descent = descent_for_network(options)
     if not isinstance(arch_spec, Spec):
         sources = [arch_spec] if isinstance(arch_spec, str | PathLike | AnyMapping) else arch_spec
         files = (*files, *source_files(sources))
@@ -434,7 +438,10 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
                                              **arguments) if serving_profile else {}
             write_files(Path(output), inference_files(result))
             for name, texts in tables.items():
-                write_files(Path(output, "llmservingsim", name), texts)
+                folder = Path(output, "llmservingsim", name)
+                write_files(folder, texts)
+                for old in set(serving.FILES[name]).difference(texts):  # of another model's profile
+                    (folder / old).unlink(missing_ok=True)
         return result
 
 

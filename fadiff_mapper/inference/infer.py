@@ -26,7 +26,7 @@ from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import Map, known, mapping
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.vector_cost import VectorCost, vector_cost
+from fadiff_mapper.model.vector_cost import VectorCost, memory_cycles, vector_cost
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
@@ -340,11 +340,9 @@ def _shares(step: Step, results: dict[tuple[int, Hashable], Result], homes: Home
             stats = result.stats
             busy = {str(stats.arithmetic["name"]): float(stats.arithmetic["cycles"])}
             for memory, level in zip(stats.levels, result.spec.arch.levels, strict=True):
-                limits = {"read_bandwidth": level.read_bandwidth, "write_bandwidth": level.write_bandwidth,
-                          "shared_bandwidth": level.shared_bandwidth}
-                busy |= {level.name: memory["cycles"] * max(  # at the bandwidth that the mapping takes
-                    sum(space[port] for space in memory["dataspaces"].values()) / limit
-                    for port, limit in limits.items() if limit)} if any(limits.values()) else {}
+                busy[level.name] = memory_cycles(level, *(  # words at the bandwidth that the mapping takes
+                    memory["cycles"] * sum(space[port] for space in memory["dataspaces"].values())
+                    for port in ("read_bandwidth", "write_bandwidth")))
             yield share(node.name, node.op, str(stats.arithmetic["name"]), max(busy, key=lambda name: busy[name]),
                         step.count * node.layer.repeat, busy, macs=node.layer.problem.computes, operations=0,
                         cycles=stats.cycles, energy_pj=stats.energy_pj,
