@@ -7,6 +7,7 @@ from typing import Any
 
 from fadiff_mapper.base.text_formats import csv_text, json_text
 from fadiff_mapper.inference.infer import PHASES, BatchOutcome, InferenceResult, OperatorShare, cached_words
+from fadiff_mapper.inference.language_model import LanguageModel
 from fadiff_mapper.output.drawing import (
     COLOURS,
     COUNT,
@@ -50,7 +51,8 @@ def inference_files(result: InferenceResult) -> dict[str, str]:
 def record(result: InferenceResult) -> dict[str, Any]:
     """All numbers as plain values: seconds, joules and words of the whole batch."""
     return {
-        "model": asdict(result.model), "design": result.design, "prompt": result.prompt, "generate": result.generate,
+        "model": asdict(result.model) if isinstance(result.model, LanguageModel) else {"name": result.model.name},
+        "design": result.design, "prompt": result.prompt, "generate": result.generate,
         "cycle_s": result.cycle_s, "versions": versions(),
         "batches": [{
             "batch": outcome.batch, "time_to_first_token_s": outcome.first_token_s, "seconds": outcome.seconds,

@@ -53,6 +53,24 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
     return replace(tables, art=others | given.art, area_source=sources), notes
 
 
+def operation_figures(arch: Architecture, choice: str, literal: Mapping[str, Any]) -> tuple[
+        dict[str, tuple[float, str]], tuple[str, ...]]:
+    """pJ and source of operations on primitive components of Accelergy, by name, and sentences about what failed.
+
+    None where Accelergy is not asked by this choice.
+    """
+    program = installed() if choice in ("auto", "accelergy") else None
+    if program is None:
+        return {}, ()
+    from fadiff_mapper.inputs.energy.accelergy_tables import operation_energies, why_not
+    if why_not(arch):
+        return {}, ()
+    try:
+        return operation_energies(arch, literal, program), ()
+    except FadiffError as error:
+        return {}, (f"operations of compute units have bundled energies: {error}",)
+
+
 def _asked_or_estimated(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> Sourced:
     """The tables of Accelergy, or of the next source where it cannot be asked and need not be."""
     notes: tuple[str, ...] = ()
