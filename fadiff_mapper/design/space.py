@@ -487,7 +487,8 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
                                    "architecture: with nodes:, the v0.4 dialect")
     section = Reader(mapping(document.get(SECTION) or Map(where=document.where), document.at(SECTION)))
     parameters = (*section.take("parameters", _parameters, ()), *varied)
-    ties = section.take("ties", _ties, {})
+    node = section.take("ties", mapping, Map(where=document.where))  # a bare number is an expression, too
+    ties = {str(path): Tie(str(path), text(item, node.at(path)), node.at(path)) for path, item in node.items()}
     bounds = section.take("limits", _limits, {}) | _limits(dict(limits or {}), Where("limits"))
     energy = section.take("energy", one_of(*CHOICES), None)
     if section.node:
@@ -539,12 +540,6 @@ def _check_name(name: str, where: Where) -> None:
     if not name.isidentifier() or keyword.iskeyword(name) or name in CONSTANTS or name in FUNCTIONS:
         raise where.error(f'the parameter is named "{name}"', "a name of letters, digits and underscores that is no "
                           "function or constant of expressions")
-
-
-def _ties(value: Any, where: Where) -> dict[str, Tie]:
-    """The ties of a section by path; a bare number is an expression, too."""
-    node = mapping(value, where)
-    return {str(path): Tie(str(path), text(item, node.at(path)), node.at(path)) for path, item in node.items()}
 
 
 def _limits(value: Any, where: Where) -> dict[str, tuple[float, Where]]:
