@@ -321,7 +321,6 @@ def design_document(space: DesignSpace, point: Point) -> Map:
         if parameter.path:
             steps = find_entry(document, parameter.path, parameter.where)
             document = put(document, steps, values[parameter.name], parameter.where)
-    entries: dict[str, Any] = {}
     for path, tie in space.ties.items():
         try:
             value = evaluate(tie.expression, values)
@@ -329,10 +328,8 @@ def design_document(space: DesignSpace, point: Point) -> Map:
             raise tie.where.error(str(error)) from None
         if isinstance(value, float) and abs(value) <= LARGEST_WHOLE and value == int(value):
             value = int(value)      # as a depth must be
-        entries[path] = Literal(value) if isinstance(value, str) else value    # no further expression
-    for path, value in entries.items():
-        where = space.ties[path].where
-        document = put(document, find_entry(document, path, where), value, where)
+        value = Literal(value) if isinstance(value, str) else value    # no further expression
+        document = put(document, find_entry(document, path, tie.where), value, tie.where)
     return document
 
 
