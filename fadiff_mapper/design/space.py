@@ -321,7 +321,6 @@ def design_document(space: DesignSpace, point: Point) -> Map:
         if parameter.path:
             steps = find_entry(document, parameter.path, parameter.where)
             document = put(document, steps, values[parameter.name], parameter.where)
-    entries: dict[str, Any] = {}
     for path, tie in space.ties.items():
         try:
             value = evaluate(tie.expression, values)
@@ -329,10 +328,8 @@ def design_document(space: DesignSpace, point: Point) -> Map:
             raise tie.where.error(str(error)) from None
         if isinstance(value, float) and abs(value) <= LARGEST_WHOLE and value == int(value):
             value = int(value)      # as a depth must be
-        entries[path] = Literal(value) if isinstance(value, str) else value    # no further expression
-    for path, value in entries.items():
-        where = space.ties[path].where
-        document = put(document, find_entry(document, path, where), value, where)
+        value = Literal(value) if isinstance(value, str) else value    # no further expression
+        document = put(document, find_entry(document, path, tie.where), value, tie.where)
     return document
 
 
@@ -487,7 +484,8 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
                                    "architecture: with nodes:, the v0.4 dialect")
     section = Reader(mapping(document.get(SECTION) or Map(where=document.where), document.at(SECTION)))
     parameters = (*section.take("parameters", _parameters, ()), *varied)
-    ties = section.take("ties", _ties, {})
+    node = section.take("ties", mapping, Map(where=document.where))  # a bare number is an expression, too
+    ties = {str(path): Tie(str(path), text(item, node.at(path)), node.at(path)) for path, item in node.items()}
     bounds = section.take("limits", _limits, {}) | _limits(dict(limits or {}), Where("limits"))
     energy = section.take("energy", one_of(*CHOICES), None)
     if section.node:
@@ -539,12 +537,6 @@ def _check_name(name: str, where: Where) -> None:
     if not name.isidentifier() or keyword.iskeyword(name) or name in CONSTANTS or name in FUNCTIONS:
         raise where.error(f'the parameter is named "{name}"', "a name of letters, digits and underscores that is no "
                           "function or constant of expressions")
-
-
-def _ties(value: Any, where: Where) -> dict[str, Tie]:
-    """The ties of a section by path; a bare number is an expression, too."""
-    node = mapping(value, where)
-    return {str(path): Tie(str(path), text(item, node.at(path)), node.at(path)) for path, item in node.items()}
 
 
 def _limits(value: Any, where: Where) -> dict[str, tuple[float, Where]]:

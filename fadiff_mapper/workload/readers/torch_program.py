@@ -13,8 +13,8 @@ import operator
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, suppress
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import redirect_stderr, suppress
 from dataclasses import replace
 from functools import cache
 from io import StringIO
@@ -378,8 +378,11 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
                           "whose shapes become the network's")
     given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs or ())
     said = StringIO()   # of a module that it cannot trace, torch prints the program so far: 4,000 lines for a detector
+    fastpath, traceless = torch.backends.mha.get_fastpath_enabled(), fx.config.do_not_emit_stack_traces
+    torch.backends.mha.set_fastpath_enabled(False)  # modules of attention are the products that they are
+    fx.config.do_not_emit_stack_traces = True  # of every node: a sixth of the time for what nothing reads
     try:
-        with warnings.catch_warnings(), _plainly(), redirect_stderr(said):
+        with warnings.catch_warnings(), redirect_stderr(said):
             warnings.simplefilter("ignore")
             program = torch.export.export(module, given, dict(keywords or {}))
     except Exception as error:  # whatever the module's own code raises
@@ -395,23 +398,12 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
             accepted = f"; accepted: {DIFFERENTIATED}"  # it computes gradients itself
         raise FadiffError(f"{type(module).__name__}: torch.export cannot trace it: {type(error).__name__}: "
                           f"{reason}{accepted}") from error
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fastpath)
+        fx.config.do_not_emit_stack_traces = traceless
     if text := said.getvalue().rstrip("\n"):
         say(text, sys.stderr)
     return program
-
-
-@contextmanager
-def _plainly() -> Iterator[None]:
-    """Modules of attention as the products that they are, not as one operator for inference; and no stack trace for
-    every node, which would take a sixth of the time, and which nothing reads."""
-    attention, traces = torch.backends.mha.get_fastpath_enabled(), fx.config.do_not_emit_stack_traces
-    torch.backends.mha.set_fastpath_enabled(False)
-    fx.config.do_not_emit_stack_traces = True
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(attention)
-        fx.config.do_not_emit_stack_traces = traces
 
 
 def _add_calls(module: torch.fx.GraphModule, values: dict[str, Any], to: Assembly, title: str,
