@@ -195,7 +195,7 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
     return results
 
 
-def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
+def map_network(workload: Any, arch_spec: Design, options: NetworkOptions | None = None, *,
                 metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
                 gap: float | None = None, energy: str = "bundled", strict: bool = True,
                 jinja_data: AnyMapping[str, Any] | None = None, checkpoint_file: Path_ | None = None,
@@ -205,7 +205,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     """Plans a whole network: fused groups, their tiles, all mappings.
 
     Args:
-        workload: The network.
+        workload: A `Workload`, or anything that `load_network` reads.
         arch_spec: The design: a `Spec` (its problem is left out), a dict, a file or several.
         options: Effort and parts of the search; None is `NetworkOptions()`.
         metric, seed, time_limit, gap: Take the place of these fields of `options`.
@@ -216,7 +216,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
             they are read if it exists; None: `CHECKPOINT` in the output folder, if there is one.
         allow_partial: Whether the network may have operators that are not understood.
         output: Folder for the plan, its page, and the files of every layer and tile.
-        read: Further files that were read, such as the network's: no result is written over them.
+        read: Further files that were read: no result is written over them.
         begun: When the time limit begins, seconds of `time.monotonic`, where it holds for the files, too; None: now,
             and for the search alone.
         on_progress: Called with a stage and the network's value at every improvement.
@@ -237,10 +237,14 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     from fadiff_mapper.network.planning_clock import command_clock
     from fadiff_mapper.output import PLAN_FILES
     from fadiff_mapper.output.network_files import write_held
+    from fadiff_mapper.workload import Workload
     from fadiff_mapper.workload.coverage import require_coverage
+    from fadiff_mapper.workload.readers.load_network import load_network
+    files = (*read, *([workload] if isinstance(workload, str | PathLike) else []))
+    workload = workload if isinstance(workload, Workload) else load_network(workload)
     require_coverage(workload, allow_partial, "allow_partial=True")
     options = options or NetworkOptions()
-    descent, files = descent_for_network(options), tuple(read)
+    descent = descent_for_network(options)
     if not isinstance(arch_spec, Spec):
         sources = [arch_spec] if isinstance(arch_spec, str | PathLike | AnyMapping) else arch_spec
         files = (*files, *source_files(sources))
@@ -352,7 +356,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
             time.monotonic() > begun + time_limit)
 
 
-def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *, batch: Sequence[int] = (1,),
+def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
           prompt: int = 2048, generate: int = 512, frequency: float | None = None, metric: str = "edp", seed: int = 0,
           jobs: int | None = None, energy: str = "bundled", strict: bool = True,
           bits: AnyMapping[str, Any] | None = None, jinja_data: AnyMapping[str, Any] | None = None,
@@ -360,8 +364,9 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
     """Finds what the inference of a language model costs on a design: a prompt at once, then token after token.
 
     Args:
-        model: A `config.json` of Hugging Face's transformers, `bundled:models/NAME`, a dict of the same keys, or what
-            `read_model` gave. Weights are not read.
+        model: A `config.json` of Hugging Face's transformers, `bundled:models/NAME`, a dict of the same keys, what
+            `read_model` gave, or a PyTorch module, on any device: one of transformers counts as its configuration, any
+            other takes tokens [batch, prompt] and is traced for the prompt alone (`generate=1`). Weights are not read.
         design: As `arch_spec` of `map_network`; its compute units do what has no multiply-accumulates.
         batch: Numbers of sequences, each an inference of its own.
         prompt, generate: Tokens of a sequence, and tokens that are generated.
@@ -382,38 +387,42 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
 
     Raises:
         SpecError: The model's description or the design is wrong.
-        FadiffError: A number is out of range, the prompt is longer than the model's context, no unit of the design does
-            an operation, the design has no clock, LLMServingSim has no form for the model's layers, or the folder
-            cannot be written to.
+        FadiffError: A number is out of range, the prompt is longer than the model's context, a module cannot be traced
+            or would have to generate, no unit of the design does an operation, the design has no clock, LLMServingSim
+            has no form for the model's layers, or the folder cannot be written to.
     """
     from fadiff_mapper.inference import infer as inference
     from fadiff_mapper.inference import serving_profile as serving
-    from fadiff_mapper.inference.language_model import LanguageModel, read_model
+    from fadiff_mapper.inference.language_model import described
     from fadiff_mapper.inputs.load import read_document, source_files
     from fadiff_mapper.output import INFERENCE_FILES
     sources = [design] if isinstance(design, str | PathLike) else list(design) if isinstance(
         design, list | tuple) and all(isinstance(each, str | PathLike) for each in design) else []
     files = [*source_files(sources), *([model] if isinstance(model, str | PathLike) else [])]
-    described = model if isinstance(model, LanguageModel) else read_model(model)
+    read = described(model)
     if serving_profile and output is None:
         raise FadiffError("serving_profile: found no output; accepted: a folder to write to")
     folders: dict[Path, tuple[str, ...]] = {} if output is None else {Path(output): INFERENCE_FILES}
     if output is not None and serving_profile:
-        serving.check_describable(described)
+        serving.describable(read)
         folders |= {Path(output, "llmservingsim", name): names for name, names in serving.FILES.items()}
     arguments: dict[str, Any] = {"frequency": frequency, "metric": metric, "seed": seed, "jobs": jobs, "energy": energy,
                                  "strict": strict, "bits": bits, "stopped": stopped}
     with nullcontext() if output is None else _held(Path(output), folders, files):
-        read = read_document(*sources, jinja_data=jinja_data) if sources else design
-        result = inference.infer(described, read, batch=batch, prompt=prompt, generate=generate, **arguments)
+        document = read_document(*sources, jinja_data=jinja_data) if sources else design
+        result = inference.infer(read, document, batch=batch, prompt=prompt, generate=generate, **arguments)
         if output is not None:
             from fadiff_mapper.base.atomic_files import write_files
             from fadiff_mapper.output.inference_files import inference_files
-            tables = serving.serving_profile(described, read, sequences=max(batch), prompt=prompt, generate=generate,
-                                             **arguments) if serving_profile else {}
+            tables = serving.serving_profile(
+                serving.describable(read), document, sequences=max(batch), prompt=prompt, generate=generate,
+                **arguments) if serving_profile else {}
             write_files(Path(output), inference_files(result))
             for name, texts in tables.items():
-                write_files(Path(output, "llmservingsim", name), texts)
+                folder = Path(output, "llmservingsim", name)
+                write_files(folder, texts)
+                for old in set(serving.FILES[name]).difference(texts):  # of another model's profile
+                    (folder / old).unlink(missing_ok=True)
         return result
 
 

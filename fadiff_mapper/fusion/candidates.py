@@ -46,7 +46,7 @@ from fadiff_mapper.fusion.estimates import (
     sheet_of,
 )
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Stay
-from fadiff_mapper.fusion.group_cost import operator_costs
+from fadiff_mapper.fusion.group_cost import cycles_with_operators, operator_costs
 from fadiff_mapper.fusion.group_legality import structure_violations
 from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, summed
 from fadiff_mapper.fusion.segments import Segment
@@ -326,14 +326,9 @@ def with_operators(hardware: Hardware, candidate: Candidate) -> list[Candidate]:
         own = replace(group, double_buffered=frozenset({home.name} if doubled else ()))
         if doubled and home.usable is not None and max(resident_words(own, layer_steps(own), home)) >= home.usable:
             continue
-        busy = {hardware.arch.arithmetic.name: candidate.estimate.cycles}
-        for cost in costs:
-            for name, cycles in cost.busy.items():
-                busy[name] = busy.get(name, 0.0) + group.repeat * cycles
-        turn = candidate.estimate.cycles + group.repeat * sum(cost.cycles for cost in costs)
-        cycles = max(busy.values()) if doubled else turn
+        cycles, _ = cycles_with_operators(hardware, own, candidate.estimate.cycles / group.repeat, costs, {})
         found.append(replace(candidate, group=own, left_out=left_out,
-                             estimate=OperatingPoint(energy, cycles).less(left_out)))
+                             estimate=OperatingPoint(energy, group.repeat * cycles).less(left_out)))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.inputs.energy.choose_source import check_choice, find_tables
+from fadiff_mapper.inputs.energy.choose_source import check_choice, find_tables, operation_figures
 from fadiff_mapper.inputs.energy.source_names import COMPLETES
 from fadiff_mapper.inputs.native.arch import check_bandwidth_scales, read_architecture
 from fadiff_mapper.inputs.native.constraints import read_constraints
@@ -165,12 +165,15 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         key: plain(document[key]) for key in ("compound_components", "variables", "sparse_optimizations")
         if document.get(key)}
     tables, energy_notes = find_energies(document, arch, literal, energy, keys)
-    units = section("units", read_units, arch, tables, keys) or ()
+    figures, unit_notes = operation_figures(arch, energy, literal) if (
+        document.get("units") and not document.get("ERT")) else ({}, ())
+    units = section("units", read_units, arch, tables, keys, figures) or ()
     arch = arch if arch.units == units else replace(arch, units=units)
     notes = [*(f"{WARNING}{text}" for text in leniency.warnings),
              *(f"mapper.{name} has no effect: {why}" for name, why in options.ignored),
              *problem_notes(document["problem"], problem)]
-    return Spec(arch, problem, constraints, tables, loops, options, literal, files, (*notes, *energy_notes), sparse)
+    notes += [*energy_notes, *unit_notes]
+    return Spec(arch, problem, constraints, tables, loops, options, literal, files, tuple(notes), sparse)
 
 
 def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperOptions:
