@@ -39,8 +39,6 @@ class MappingTask:
     room: Room | None = None                    # Words of every level that may be filled beside resident tensors,
                                                 # arrays [L] and [L, T] (without the batch axis); None: the whole
                                                 # capacity
-    weights: tuple[float, float] | None = None  # Exponents (a, b) of energy ** a * delay ** b, which replaces the
-                                                # metrics; None: the metrics of the options
     sums: tuple[float, float] | None = None     # Energy and cycles (E, T) of a network that the problem is a part of;
                                                 # its share energy / E + delay / T, to first order its part in the
                                                 # network's EDP (`fusion.prices`), is minimised in place of the metrics.
@@ -78,7 +76,7 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
         roomy = layer_of(replace(spec, arch=with_room_for_zeros(spec.arch, spec.problem, spec.sparse)))
         layer = replace(roomy, shares=expected_shares(sparse))
     space = build_mapspace(layer.arch, spec.problem, spec.constraints if constraints is None else constraints)
-    return MappingTask(layer, space, given, room, None, sums, sparse)
+    return MappingTask(layer, space, given, room, sums, sparse)
 
 
 def checked_task(spec: Spec, layer: PreparedLayer | None = None, over: Over = never) -> MappingTask:
