@@ -23,7 +23,7 @@ from fadiff_mapper.search import refinement
 from fadiff_mapper.search.best_so_far import ILLEGAL, exact_value
 from fadiff_mapper.search.layer_family import LayerFamily, family_of
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.refinement import Refinement, chains_of, compiled_space
 
