@@ -313,8 +313,8 @@ def place_units(branch: BranchNode, memory: str = "", instances: int = 1) -> Ite
             if node.is_unit:
                 if not memory:
                     raise node.where.error(f'the unit "{node.name}" stands outside all memories', "a memory before it")
-                found = node.attributes.having({key: node.attributes[key] for key in ("lanes", "operations")
-                                                if key in node.attributes})
+                found = node.attributes.having({key: node.attributes[key] for key in (
+                    "lanes", "operations", "skips_masked") if key in node.attributes})
                 yield found.having({"name": node.name, "level": memory, "instances": instances, **found})
                 instances //= node.fanout
             memory = node.name if node.role == "storage" else memory
