@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+import re
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from fadiff_mapper import api
-from fadiff_mapper.base.deadline import given_up_at
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.program_start import INTERRUPTED
-from fadiff_mapper.inputs.energy.source_names import CHOICES, COMPLETES
+from fadiff_mapper.inputs.energy.source_names import CHOICES
 from fadiff_mapper.search.options import MODELS, MOST_THREADS
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ __all__ = ["INTERRUPTED"]
 DONE, CHECK_FAILED, BAD_INPUT = 0, 1, 2
 """Exit codes: done; a check failed (constraints contradict each other, or real Timeloop disagrees); the input or the
 arguments are wrong, and the error lines say what is accepted. `INTERRUPTED` is that of Ctrl-C."""
-
-LATE_S, LATE = 2.0, 0.2  # seconds, or the part of its time limit, by which a command may end later: whichever is more
 
 T = TypeVar("T")
 
@@ -138,27 +135,20 @@ def add_gradient(parser: argparse.ArgumentParser, methods: str, accepted: Sequen
                              "equations as printed")
 
 
-MOST_DIGITS = 18  # digits of a whole number, so that it fits 64 bits
+def whole(accepted: str, most: int) -> Callable[[str], int]:
+    """The type of an argument that is a whole number from 1 to `most`, in words as `accepted`."""
+    def read(text: str) -> int:
+        value = int(text) if WHOLE.fullmatch(text) else 0
+        if not 1 <= value <= most:
+            raise argparse.ArgumentTypeError(f'found "{text}"; accepted: {accepted}')
+        return value
+    return read
 
 
-def _is_whole(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
-
-
-def positive(text: str) -> int:
-    """The type of an argument that is a whole number from 1 on."""
-    value = int(text) if _is_whole(text) else 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number >= 1')
-    return value
-
-
-def jobs(text: str) -> int:
-    """The type of an argument that says how much is done at a time."""
-    value, most = int(text) if _is_whole(text) else 0, MOST_THREADS
-    if not 1 <= value <= most:
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number from 1 to {most}')
-    return value
+WHOLE = re.compile("[0-9]{1,18}")
+"""A whole number that fits 64 bits."""
+positive = whole("a whole number >= 1", 1 << 63)
+jobs = whole(f"a whole number from 1 to {MOST_THREADS}", MOST_THREADS)
 
 
 def folder(text: str) -> str:
@@ -203,7 +193,7 @@ def bits(text: str) -> dict[str, float] | str:
 def number(text: str) -> tuple[str, int]:
     """The type of an argument NAME=N with any name and any whole number."""
     name, sign, value = text.rpartition("=")
-    if not sign or not name or not _is_whole(value.removeprefix("-")):
+    if not sign or not name or not WHOLE.fullmatch(value.removeprefix("-")):
         raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=N with a whole number')
     return name, int(value)
 
@@ -246,22 +236,9 @@ def shard(text: str) -> tuple[int, int]:
     raise argparse.ArgumentTypeError(f'found "{text}"; accepted: I/N with I from 1 to N')
 
 
-def reading_in_time(options: argparse.Namespace) -> AbstractContextManager[None]:
-    """A block in which the input is read, at most until the command must end. Raises OutOfTime."""
-    seconds = options.time_limit
-    moment = inf if seconds is None or not seconds > 0 else options.begun + seconds + max(LATE_S, LATE * seconds)
-    return given_up_at(moment, "the input was read")
-
-
 def load_input(options: argparse.Namespace) -> Spec:
     """Reads the input that `inputs` describes, as one spec. Raises SpecError."""
     spec = api.load(*api.files_of(options.files), jinja_data=dict(options.variables), energy=options.energy,
                     strict=not options.lenient, bits=options.bits)
-    refuse_missing_energies(options, [spec])
+    api.refuse_missing_energies(spec, options.energy)
     return spec
-
-
-def refuse_missing_energies(options: argparse.Namespace, specs: Iterable[Spec]) -> None:
-    """Raises SpecError for a spec without energies that the options do not fill in."""
-    for spec in specs if options.energy not in COMPLETES else ():
-        api.refuse_missing_energies(spec)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+import pickle
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
@@ -20,7 +21,7 @@ from fadiff_mapper.design.layer_entries import (
     arithmetic_bound,
     design_digest,
     digest_of,
-    layer_bound,
+    layer_bounds,
     layer_entries,
     layer_key,
     mapped_layer,
@@ -150,9 +151,13 @@ class DesignBench:
     question: DesignQuestion
     folder: Path | None  # of the store; None keeps nothing
 
-    def __reduce__(self) -> tuple[type[DesignBench], tuple[DesignQuestion, Path | None]]:
-        """Without parsed inputs, as each task carries the bench and every worker reads them itself."""
-        return DesignBench, (self.question, self.folder)
+    @cached_property
+    def content(self) -> bytes:
+        """The bench as every task carries it, without parsed inputs, which each worker reads itself."""
+        return pickle.dumps((self.question, self.folder))
+
+    def __reduce__(self) -> tuple[Callable[[bytes], DesignBench], tuple[bytes]]:
+        return received_bench, (self.content,)
 
     @cached_property
     def reader(self) -> DesignReader:
@@ -192,16 +197,9 @@ class DesignBench:
             FadiffError: The point is no valid design, or the store cannot be written.
             OutOfTime: `stopped` was true before all layers were bounded.
         """
-        specs, total = self.reader.specs(point), LeastFigures(0.0, 0.0, 0.0)
-        design = design_digest(specs[0])
-        for spec, often in zip(specs, self.question.loads, strict=True):
-            if stopped():
-                raise OutOfTime
-            bound = layer_bound(spec, design, self.store)
-            if bound is None:
-                return None
-            total += bound.times(often)
-        return total
+        bounds = layer_bounds(self.reader.specs(point), self.store, stopped)
+        return None if bounds is None else sum(
+            (bound.times(often) for bound, often in zip(bounds, self.question.loads, strict=True)), LeastFigures())
 
     def mappings_at(self, point: Point) -> tuple[Mapping, ...]:
         """The best unfused mapping of every layer, as in `DesignQuestion.layers`; from the store, or searched again.
@@ -235,6 +233,12 @@ class DesignBench:
         if reason := _missing_layer(self.question, entries):
             raise FadiffError(reason)
         return entries
+
+
+@lru_cache(maxsize=2)
+def received_bench(content: bytes) -> DesignBench:
+    """The bench as a worker first received it from the run's main process, with everything read since."""
+    return DesignBench(*pickle.loads(content))
 
 
 def _missing_layer(question: DesignQuestion, entries: Sequence[LayerEntry]) -> str:
@@ -344,14 +348,10 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
                      [layer_key(design, spec, question.layer_options) for spec in own]])
     least = as_stored(LeastFigures, bench.store.get(key), ("energy_pj", "cycles", "root_edp"))
     if least is None:
-        layers = []
-        for spec in own:
-            if stopped():
-                raise OutOfTime
-            bound = layer_bound(spec, design, bench.store)
-            if bound is None:
-                return None
-            layers.append(LeastLayer(bound.energy_pj, bound.cycles, bound.root_edp ** 2))
+        bounds = layer_bounds(own, bench.store, stopped)
+        if bounds is None:
+            return None
+        layers = [LeastLayer(bound.energy_pj, bound.cycles, bound.root_edp ** 2) for bound in bounds]
         plans = network_least(network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
         assert plans is not None
         least = LeastFigures(plans.bound("energy"), plans.bound("delay"), math.sqrt(plans.bound("edp")))
@@ -361,7 +361,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
 
 def design_bound(bench: DesignBench, specs: Sequence[Spec], stopped: Over = never) -> LeastFigures | None:
     """The bound on all plans of all networks on a design, each times its weight; arguments as for `plan_bound`."""
-    total = LeastFigures(0.0, 0.0, 0.0)
+    total = LeastFigures()
     for number, weight in enumerate(bench.question.weights):
         least = plan_bound(bench, number, specs, stopped)
         if least is None:
@@ -411,7 +411,7 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
         return refused(broken, area)
     least = None if question.calibration or is_sparse(specs[0]) else sum(
         (arithmetic_bound(spec).times(count) for spec, count in zip(specs, bench.least_loads, strict=True)),
-        LeastFigures(0.0, 0.0, 0.0))
+        LeastFigures())
     if least is None or not loses(question, least, area, rivals):
         try:
             least = design_bound(bench, specs, stopped) or least

@@ -357,8 +357,8 @@ def total_costs(hardware: Hardware,
     for machine, known in steps.items():
         tiles, counts = [tile for tile, _ in known], side_by_side([counts for _, counts in known])
         computes = np.array([tile.layer.problem.computes for tile in tiles], dtype=np.float64)
-        priced[machine] = counts, cost(counts, side_by_side([tile.use for tile in tiles]), tiles[0].layer.machine,
-                                       computes, EXACT)
+        use = replace(side_by_side([tile.use for tile in tiles]), computes=computes)
+        priced[machine] = counts, cost(counts, use, tiles[0].layer.machine, EXACT)
     found = iter([_layer_cost(group.layers[index].problem.computes, layer, *priced[machine], first)
                   for (group, index, layer), (machine, first) in zip(layers, places, strict=True)])
     costs = []

@@ -11,6 +11,7 @@ from typing import Any
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.energy.choose_source import check_choice, find_tables, operation_figures
+from fadiff_mapper.inputs.energy.source_names import COMPLETES
 from fadiff_mapper.inputs.native.arch import check_bandwidth_scales, read_architecture
 from fadiff_mapper.inputs.native.constraints import read_constraints
 from fadiff_mapper.inputs.native.hyphens import underscored
@@ -223,9 +224,12 @@ def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:
     return read_mapping(document["mapping"], document.at("mapping"), spec.arch, spec.problem)
 
 
-def refuse_missing_energies(spec: Spec) -> None:
-    """Raises SpecError for a spec whose ERT does not price every action that the architecture needs, with all names."""
-    missing = missing_actions(spec.arch, spec.tables)
+def refuse_missing_energies(spec: Spec, energy: str = "bundled") -> None:
+    """Raises SpecError for a spec whose ERT does not price every action that the architecture needs, with all names.
+
+    `energy`: the source that was asked for; some fill in what an ERT lacks (`energy.source_names.COMPLETES`).
+    """
+    missing = missing_actions(spec.arch, spec.tables) if energy not in COMPLETES else []
     if missing:
         source = listed(spec.files) if spec.files else "input"
         raise SpecError(f"{source}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,15 +47,27 @@ def files_of(names: Sequence[str]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None = None,
-                energy: str = "bundled", strict: bool = True,
-                bits: Mapping[str, Any] | None = None) -> dict[str, Spec]:
-    """One spec for every problem among the files, each together with all files that are no problem.
+def load_layers(*names: str | os.PathLike[str], jinja_data: Mapping[str, Any] | None = None, energy: str = "bundled",
+                strict: bool = True, bits: Mapping[str, Any] | None = None) -> dict[str, Spec]:
+    """Reads one spec for every problem among some files, each together with all files that are no problem.
 
     A file is a problem where its problem section has an instance. Where at most one file is, all files make one spec.
-    The specs have unique names: the name of the problem's file, with the folder's in front where several files have the
-    same name; "" where no file is a problem by itself. Arguments and errors are those of `load.load`.
+
+    Args:
+        *names: Files in any order, folders or patterns of them, or names with `bundled:` in front.
+        jinja_data: Variables of the files' Jinja2 templates.
+        energy: As in `load`.
+        strict: As in `load`.
+        bits: As in `load`, in all problems.
+
+    Returns:
+        The specs by unique names: that of the problem's file, with the folder's in front where several files have the
+        same name; "" where no file is a problem by itself.
+
+    Raises:
+        FadiffError: As in `load`.
     """
+    files = files_of(list(map(str, names)))
     trees = {file: load_file(file, jinja_data=jinja_data) for file in files}
     problems = [file for file, tree in trees.items()
                 if isinstance(tree.get("problem"), Map) and "instance" in tree["problem"]]

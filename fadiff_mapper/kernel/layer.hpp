@@ -18,6 +18,18 @@ namespace fadiff {
 
 using Dims = std::uint64_t;  // a set of dimensions, one bit each
 
+// The numbers of the bits of a set, ascending, for a loop over them.
+struct Members {
+    std::uint64_t left;
+
+    Members begin() const { return *this; }
+    std::nullptr_t end() const { return nullptr; }
+    bool operator!=(std::nullptr_t) const { return left; }
+    int operator*() const { return __builtin_ctzll(left); }
+    void operator++() { left &= left - 1; }
+};
+inline Members members(std::uint64_t set) { return {set}; }
+
 // Bandwidth of a level without a limit, words per cycle.
 constexpr double UNLIMITED = 1e30;
 

@@ -84,7 +84,7 @@ static std::pair<int, int> pick_loop(const MapSpace& space, const Point& point, 
     for (int here; wanted >= (here = __builtin_popcountll(loops(place))); ++place) wanted -= here;
     Dims left = loops(place);
     while (wanted--) left &= left - 1;
-    return {place, __builtin_ctzll(left)};
+    return {place, *members(left)};
 }
 
 // Shifts one random divisor; where `back` is a shift, between its two places in the opposite direction. `ANYWHERE`: the
@@ -125,8 +125,7 @@ static void divide_anew(const MapSpace& space, Random& random, Point& point, Cha
     if (place < 0) return;
     const int other = pick(space.growable[dim], random, random.passing, [from = place](int p) { return p != from; });
     if (other < 0) return;
-    for (Dims left = point.mapping.looping[place] | point.mapping.looping[other]; left; left &= left - 1) {
-        const int d = __builtin_ctzll(left);
+    for (const int d : members(point.mapping.looping[place] | point.mapping.looping[other])) {
         if (d != dim && random.uniform() >= DIVIDE_TOO) continue;
         const Number present = point.get(space, place, d), whole = space.products(d, present)[point.get(space, other, d)];
         const Number share = draw_share(space, place, other, d, whole, random);
@@ -140,8 +139,7 @@ static void divide_anew(const MapSpace& space, Random& random, Point& point, Cha
 static bool fits(const Layer& layer, const Point& point, int level, const std::uint8_t* on_y) {
     double x = 1, y = 1;
     const double* spatial = point.mapping.spatial(level, layer.dims);
-    for (Dims left = point.mapping.looping[2 * level]; left; left &= left - 1) {
-        const int d = __builtin_ctzll(left);
+    for (const int d : members(point.mapping.looping[2 * level])) {
         (on_y[d] ? y : x) *= spatial[d];
     }
     return x <= layer.level[level].fanout_x && y <= layer.level[level].fanout_y;
@@ -218,7 +216,7 @@ static void set_anew(const MapSpace& space, Random& random, Point& point, Change
     for (int here; wanted >= (here = __builtin_popcountll(space.movable[place])); ++place) wanted -= here;
     Dims dims = space.movable[place];
     while (wanted--) dims &= dims - 1;
-    const int d = __builtin_ctzll(dims);
+    const int d = *members(dims);
     std::vector<double> factors = factors_of(space, point, d);
     double left = space.points[d];
     for (int inner = 0; inner < place; ++inner) left = std::ceil(left / factors[inner]);

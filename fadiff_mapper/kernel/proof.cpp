@@ -421,7 +421,7 @@ bool Prover::enter(int level, const double* factor, const Order& order) {
         frame.visits[t] = outer.visits[t];
         if (!(looping & layer_.spaces[t].relevant)) continue;
         frame.visits[t] = frame.outside;
-        for (Dims left = order.idle[t]; left; left &= left - 1) frame.visits[t] /= factor[__builtin_ctzll(left)];
+        for (const int d : members(order.idle[t])) frame.visits[t] /= factor[d];
     }
     frame.loops = outer.loops;
     loops_.resize(frame.loops);

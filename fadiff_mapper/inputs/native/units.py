@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.spec.arch import OPERATIONS, Architecture, ComputeUnit, UnitOperation
 from fadiff_mapper.inputs.spec.keys import OPERATION, UNIT
-from fadiff_mapper.inputs.spec.tables import Tables, component_actions, component_name
+from fadiff_mapper.inputs.spec.tables import Tables, component_name
 from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.located import Map, Reader, known, mapping, number, readers, sequence
 from fadiff_mapper.inputs.yaml.place import Where
@@ -48,7 +48,7 @@ def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leni
         taken = [*arch.level_names(), *(unit.name for unit in units)]  # the arithmetic may do other operations, too
         if name in taken:
             raise reader.at("name").error(f'the name "{name}" is given to two components', "unique names")
-        priced = component_actions(name, tables)
+        priced = tables.actions.get(name, {})
         source = "; ".join(table.source for table in tables.ert if component_name(table.component) == name)
         operations = {known(operation, OPERATIONS, written.at(operation), "operation"): _operation(
             str(operation), written, priced, source, figures) for operation in written}

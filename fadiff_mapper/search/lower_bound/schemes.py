@@ -28,6 +28,10 @@ class Scheme:
     spatial: tuple[tuple[int, ...], ...]  # Spatial factors of each level, [L][D]
     keep: tuple[tuple[bool, ...], ...]    # Whether each level keeps each data space, [L][T]
 
+    def flat(self) -> tuple[list[float], list[bool]]:
+        """The factors and what is kept, level after level, as the core takes them."""
+        return [float(factor) for level in self.spatial for factor in level], [k for level in self.keep for k in level]
+
 
 def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
     """Every scheme of a map space of which the meshes have room and whose temporal loops can reach the bounds."""

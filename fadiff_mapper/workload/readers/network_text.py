@@ -210,8 +210,8 @@ def network_text(network: Workload) -> str:
         identity = ids[_key(layer)]
         shapes[identity] = (layer, shapes.get(identity, (layer, 0))[1] + 1)
     inputs = {node.name: None if node.shape is None else list(node.shape) for node in network.nodes if node.op == INPUT}
-    body: dict[str, Any] = {"version": 1, "name": network.name, "inputs": inputs, "outputs": list(network.outputs),
-                            "shapes": [], "graph": []}
+    body: dict[str, Any] = {"version": VERSION, "name": network.name, "inputs": inputs,
+                            "outputs": list(network.outputs), "shapes": [], "graph": []}
     for identity, (layer, count) in shapes.items():
         own: dict[str, Any] = {"problem": layer.literal}
         if layer.op != "problem":

@@ -25,10 +25,8 @@ from fadiff_mapper.output.run_files import program_files, run_files
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapspace import rounded_up
 from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.timeloop.find_programs import MAPPER, MODEL
 
-MAPPER, MODEL = "timeloop-mapper", "timeloop-model"
-PROGRAMS = (MAPPER, MODEL)
-"""The programs of Timeloop that this package replaces."""
 OWN_RESULT = "timeloop-mapper.map.yaml"
 """Timeloop ignores this name among its inputs, so that `*.yaml` can be given in a folder of results."""
 

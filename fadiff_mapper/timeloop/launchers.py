@@ -1,7 +1,12 @@
-"""Writes and removes launchers under the names of Timeloop's programs."""
+"""Launchers under the names of Timeloop's programs: writing and removing them, and the program behind them.
+
+The exit code of that program is 0 with files, else 1. Ctrl-C ends a search with the best mapping so far and 0, as in
+Timeloop; before the search, and the second time, it ends the program with 130.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shlex
@@ -11,10 +16,10 @@ from pathlib import Path
 from fadiff_mapper.base.atomic_files import write_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.program_start import python_command
-from fadiff_mapper.dropin.programs import PROGRAMS
-from fadiff_mapper.timeloop.find_programs import LAUNCHER_MARK, is_launcher
+from fadiff_mapper.base.standard_streams import drop_output, ended, say, say_error
+from fadiff_mapper.timeloop.find_programs import LAUNCHER_MARK, PROGRAMS, is_launcher
 
-CODE = "from fadiff_mapper.base.program_start import run_main; sys.exit(run_main('fadiff_mapper.dropin.launched'))"
+CODE = "from fadiff_mapper.base.program_start import run_main; sys.exit(run_main('fadiff_mapper.timeloop.launchers'))"
 
 
 def command(program: str, options: Sequence[str] = ()) -> list[str]:
@@ -35,7 +40,7 @@ def launcher(program: str, options: Sequence[str] = ()) -> str:
 
 
 def write_launchers(folder: Path, options: Sequence[str] = ()) -> list[Path]:
-    """Writes executable launchers of all programs into a folder, with options (see `launched.main`) of every run.
+    """Writes executable launchers of all programs into a folder, with options (see `main`) of every run.
 
     Raises FadiffError, and writes nothing, where one of the names belongs to a file that is not our launcher.
     """
@@ -64,3 +69,39 @@ def _refuse_foreign(paths: Sequence[Path], consequence: str) -> None:
     foreign = [path for path in paths if os.path.lexists(path) and (path.is_symlink() or not is_launcher(path))]
     if foreign:
         raise FadiffError("\n".join(f"{path}: {consequence}: it is no launcher of fadiff-mapper" for path in foreign))
+
+
+FAILED, MARK = 1, "ERROR: "
+"""The exit code of a launched program after an error, and the prefix of its lines."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one of Timeloop's programs by its command line; returns the exit code.
+
+    Arguments: `[--seed N] [--time-limit SECONDS] [--trusted] PROGRAM WORD ...`, with the real program's words and the
+    options of `programs.ProgramSettings`; None: the words of this process.
+    """
+    parser = argparse.ArgumentParser(prog="fadiff-mapper launcher", add_help=False)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--time-limit", type=float)
+    parser.add_argument("--trusted", action="store_true")
+    parser.add_argument("program")
+    parser.add_argument("words", nargs=argparse.REMAINDER)
+
+    def said(line: str) -> None:
+        """Prints a line at once; where that fails, as into `| head` or onto a full disk, the search goes on."""
+        try:
+            say(line, flush=True)
+        except OSError as error:
+            drop_output()
+            if not isinstance(error, BrokenPipeError):
+                say_error(f"standard output: {error.strerror or error}", "WARNING: ")
+
+    def work() -> int:
+        options = parser.parse_args(arguments)
+        from fadiff_mapper.timeloop.programs import ProgramSettings, read_arguments, run  # after mistakes in the words
+        settings = ProgramSettings(dict(os.environ), options.seed, options.time_limit, options.trusted)
+        run(options.program, read_arguments(options.words), settings, said)
+        return 0
+
+    return ended(work, FAILED, MARK)
