@@ -448,7 +448,7 @@ def _layer_cost(needed: int, evaluated: EvaluatedLayer, counts: Counts, price: C
     """Sums over the steps of one layer.
 
     Args:
-        needed: multiply-accumulates of the layer without recomputation.
+        needed: multiply-accumulates of the layer without recomputation, those that a mask hides included.
         evaluated: the layer.
         counts: access counts of steps, its own among them, with the words that earlier steps left in place.
         price: their cycles and energies.
@@ -467,7 +467,7 @@ def _layer_cost(needed: int, evaluated: EvaluatedLayer, counts: Counts, price: C
         components.update(_components(tile, price, row, times))
         for key, words in _traffic(tile, counts, row, times).items():
             traffic[key] = traffic.get(key, GroupTraffic()).plus(words)
-    return LayerCost(cycles, energy, executed, executed - needed, traffic, dict(components), tuple(steps))
+    return LayerCost(cycles, energy, executed, max(executed - needed, 0), traffic, dict(components), tuple(steps))
 
 
 def _components(tile: EvaluatedTile, price: Cost, row: int, times: int) -> dict[str, float]:

@@ -41,6 +41,7 @@ def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leni
     for reader in readers(sequence(node, where), leniency, UNIT):
         name, level = reader.read("name"), reader.read("level")
         instances, lanes, written = reader.read("instances"), reader.read("lanes"), reader.read("operations")
+        skips = reader.read("skips_masked")
         reader.finish(f' of the unit "{name}"')
         levels = [memory.name for memory in arch.levels if not memory.is_dummy]
         known(level, levels, reader.at("level"), "memory")
@@ -53,7 +54,8 @@ def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leni
             str(operation), written, priced, source, figures) for operation in written}
         if not operations:
             raise reader.at("operations").error(f'the unit "{name}" has no operation', listed(OPERATIONS))
-        units.append(ComputeUnit(name, arch.level_names().index(level), instances, lanes, operations))
+        units.append(ComputeUnit(name, arch.level_names().index(level), instances, lanes, operations,
+                                 skips))
     return tuple(units)
 
 

@@ -151,6 +151,7 @@ class ComputeUnit:
     instances: int  # units on the whole chip
     lanes: int  # operations of one cycle that an instance begins in a cycle
     operations: dict[str, UnitOperation]  # by their names, of `OPERATIONS`
+    skips_masked: bool = False  # whether fused attention leaves out blocks of scores that a causal mask hides wholly
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,11 @@ class Architecture:
         outer = self.levels[level]
         inner = self.levels[level - 1] if level else self.arithmetic
         return inner.mesh_x // outer.mesh_x, inner.mesh_y // outer.mesh_y
+
+    @property
+    def skips_masked(self) -> bool:
+        """Whether fused attention leaves out blocks of scores that a causal mask hides wholly."""
+        return any(unit.skips_masked for unit in self.units)
 
     def level_names(self) -> tuple[str, ...]:
         """Names of the storage levels, innermost first."""

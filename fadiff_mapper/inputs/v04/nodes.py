@@ -314,7 +314,7 @@ def without_units(branch: BranchNode, units: list[Map], memory: str = "", instan
         elif there:
             if not memory:
                 raise node.where.error(f'the unit "{node.name}" stands outside all memories', "a memory before it")
-            found = {key: attributes[key] for key in ("lanes", "operations") if key in attributes}
+            found = {key: attributes[key] for key in ("lanes", "operations", "skips_masked") if key in attributes}
             units.append(attributes.having({"name": node.name, "level": memory, "instances": instances * node.fanout,
                                             **found}))
     return BranchNode(branch.parallel and not len(kept) == 1 < len(branch.nodes), branch.where, tuple(kept))
