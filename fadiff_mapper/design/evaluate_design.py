@@ -144,12 +144,16 @@ class KeptPlans:
             self.value, self.point, self.networks = value, outcome.point, networks
 
 
-@dataclass(frozen=True)
+@dataclass
 class DesignBench:
-    """Evaluates designs: the question, its parsed inputs, and the store."""
+    """Evaluates designs: the question, its parsed inputs, the store, and the plans of the best design mapped here."""
 
     question: DesignQuestion
     folder: Path | None  # of the store; None keeps nothing
+
+    def __post_init__(self) -> None:
+        self.reader, self.store = DesignReader(self.question), ResultStore(self.folder)
+        self.plans = KeptPlans(self.question.metrics[0])
 
     @cached_property
     def content(self) -> bytes:
@@ -158,14 +162,6 @@ class DesignBench:
 
     def __reduce__(self) -> tuple[Callable[[bytes], DesignBench], tuple[bytes]]:
         return received_bench, (self.content,)
-
-    @cached_property
-    def reader(self) -> DesignReader:
-        return DesignReader(self.question)
-
-    @cached_property
-    def store(self) -> ResultStore:
-        return ResultStore(self.folder)
 
     @cached_property
     def segments(self) -> tuple[Sequence[Segment], ...]:
@@ -182,11 +178,6 @@ class DesignBench:
             for entry, number in zip(network.distinct(), numbers, strict=True):
                 runs[number.layer] += weight * number.times * min(work.get(node, 1.0) for node in entry.nodes)
         return tuple(runs)
-
-    @cached_property
-    def plans(self) -> KeptPlans:
-        """The plans of the best design that was mapped here."""
-        return KeptPlans(self.question.metrics[0])
 
     def least_at(self, point: Point, stopped: Over = never) -> LeastFigures | None:
         """The bound on all layers of a design, unfused; no bound on plans with fused groups.
