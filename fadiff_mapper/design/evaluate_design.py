@@ -129,22 +129,6 @@ def _texts(node: Any) -> Iterator[str]:
 
 
 @dataclass
-class KeptPlans:
-    """The plans of the best design so far; others are dropped, as plans hold every mapping."""
-
-    metric: str
-    value: float = math.inf
-    point: Point | None = None
-    networks: tuple[NetworkResult, ...] = ()
-
-    def offer(self, outcome: DesignOutcome, networks: tuple[NetworkResult, ...]) -> None:
-        """Keeps the plans of a design if it is the best so far; no plans if the store had its figures."""
-        value = outcome.of(self.metric)
-        if networks and value < self.value:
-            self.value, self.point, self.networks = value, outcome.point, networks
-
-
-@dataclass
 class DesignBench:
     """Evaluates designs: the question, its parsed inputs, the store, and the plans of the best design mapped here."""
 
@@ -153,7 +137,8 @@ class DesignBench:
 
     def __post_init__(self) -> None:
         self.reader, self.store = DesignReader(self.question), ResultStore(self.folder)
-        self.plans = KeptPlans(self.question.metrics[0])
+        self.planned: Point | None = None  # the best design so far whose plans are known, its metric, and the plans
+        self.value, self.plans = math.inf, tuple[NetworkResult, ...]()
 
     @cached_property
     def content(self) -> bytes:
@@ -178,6 +163,13 @@ class DesignBench:
             for entry, number in zip(network.distinct(), numbers, strict=True):
                 runs[number.layer] += weight * number.times * min(work.get(node, 1.0) for node in entry.nodes)
         return tuple(runs)
+
+    def keep(self, outcome: DesignOutcome, plans: tuple[NetworkResult, ...]) -> None:
+        """Keeps the plans of a design, none if the store had its figures, if it is the best so far; others are dropped,
+        as plans hold every mapping."""
+        value = outcome.of(self.question.metrics[0])
+        if plans and value < self.value:
+            self.planned, self.value, self.plans = outcome.point, value, plans
 
     def least_at(self, point: Point, stopped: Over = never) -> LeastFigures | None:
         """The bound on all layers of a design, unfused; no bound on plans with fused groups.
@@ -207,8 +199,8 @@ class DesignBench:
 
         Raises FadiffError if a layer has no mapping, or its stored mapping is invalid.
         """
-        specs, networks = self.reader.specs(point), self.plans.networks
-        if point != self.plans.point:
+        specs, networks = self.reader.specs(point), self.plans
+        if point != self.planned:
             entries = self._required(specs)
             networks = tuple(mapped_network(self.question, number, specs, entries, stopped)
                              for number in range(len(self.question.networks)))
@@ -425,5 +417,5 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     outcome = DesignOutcome(point, parameters, True, "", sum(each.weight * each.energy_pj for each in figures),
                             sum(each.weight * each.cycles for each in figures), area, figures, mapped=True,
                             bounds=bounds, cut_short=cut_short)
-    bench.plans.offer(outcome, plans if len(plans) == len(planned) else ())
+    bench.keep(outcome, plans if len(plans) == len(planned) else ())
     return outcome
