@@ -160,8 +160,8 @@ class DesignBench:
         for network, weight, numbers, groups in zip(self.question.networks, self.question.weights, self.question.runs,
                                                     self.segments, strict=True):
             work = least_work(groups)
-            for entry, number in zip(network.distinct(), numbers, strict=True):
-                runs[number.layer] += weight * number.times * min(work.get(node, 1.0) for node in entry.nodes)
+            for entry, (layer, times) in zip(network.distinct(), numbers, strict=True):
+                runs[layer] += weight * times * min(work.get(node, 1.0) for node in entry.nodes)
         return tuple(runs)
 
     def keep(self, outcome: DesignOutcome, plans: tuple[NetworkResult, ...]) -> None:
@@ -245,13 +245,13 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
     network, weight, runs = question.networks[number], question.weights[number], question.runs[number]
     if not question.fuse:
         joined = other_reads(network, specs[0])
-        energy = joined.energy_pj + sum(entry.times * entries[entry.layer].energy_pj for entry in runs)
-        cycles = round(joined.cycles) + sum(entry.times * entries[entry.layer].cycles for entry in runs)
+        energy = joined.energy_pj + sum(times * entries[layer].energy_pj for layer, times in runs)
+        cycles = round(joined.cycles) + sum(times * entries[layer].cycles for layer, times in runs)
         return NetworkFigures(network.name, weight, energy, cycles, energy, cycles), None
     plan, design = None, design_digest(specs[0])
     key = digest_of(["plan", __version__, network_text(network), question.network_options.as_dict(),
-                     [layer_key(design, specs[entry.layer], question.layer_options) for entry in runs]])
-    whole = not any(entries[entry.layer].status == OUT_OF_TIME for entry in runs)
+                     [layer_key(design, specs[layer], question.layer_options) for layer, _ in runs]])
+    whole = not any(entries[layer].status == OUT_OF_TIME for layer, _ in runs)
     known = as_stored(NetworkFigures, store.get(key), (
         "energy_pj", "cycles", "unfused_energy_pj", "unfused_cycles")) if whole else None
     if known is None:
@@ -274,9 +274,9 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
         InvalidMapping: A stored mapping cannot run on the design.
     """
     network, runs = question.networks[number], question.runs[number]
-    own = tuple(specs[entry.layer] for entry in runs)
-    mapped = tuple(mapped_layer(entries[entry.layer], spec, question.layer_options)
-                   for entry, spec in zip(runs, own, strict=True))
+    own = tuple(specs[layer] for layer, _ in runs)
+    mapped = tuple(mapped_layer(entries[layer], spec, question.layer_options)
+                   for (layer, _), spec in zip(runs, own, strict=True))
     if question.fuse:
         # The planner loads modules that designs of single layers do not need.
         from fadiff_mapper.network.map_network import plan_network
@@ -324,7 +324,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
     """
     question, design = bench.question, design_digest(specs[0])
     network, runs = question.networks[number], question.runs[number]
-    own = [specs[entry.layer] for entry in runs]
+    own = [specs[layer] for layer, _ in runs]
     if question.calibration or is_sparse(own[0]):
         return None
     key = digest_of(["plan bound", __version__, network_text(network), question.fuse,
