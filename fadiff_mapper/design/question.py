@@ -43,8 +43,8 @@ class DesignQuestion:
 
     @cached_property
     def runs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each network its distinct layers, in the order of `Workload.distinct`: number in `layers`, runs in one run
-        of the network."""
+        """For each network its distinct layers, in the order of `Workload.distinct`: number in `layers`, and runs
+        in one run of the network."""
         number = {layer.key: index for index, layer in enumerate(self.layers)}
         return tuple(tuple((number[entry.layer.key], entry.times) for entry in network.distinct())
                      for network in self.networks)
