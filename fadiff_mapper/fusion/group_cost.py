@@ -357,8 +357,8 @@ def total_costs(hardware: Hardware,
     for machine, known in steps.items():
         tiles, counts = [tile for tile, _ in known], side_by_side([counts for _, counts in known])
         computes = np.array([tile.layer.problem.computes for tile in tiles], dtype=np.float64)
-        priced[machine] = counts, cost(counts, side_by_side([tile.use for tile in tiles]), tiles[0].layer.machine,
-                                       computes, EXACT)
+        use = replace(side_by_side([tile.use for tile in tiles]), computes=computes)
+        priced[machine] = counts, cost(counts, use, tiles[0].layer.machine, EXACT)
     found = iter([_layer_cost(group.layers[index].problem.computes, layer, *priced[machine], first)
                   for (group, index, layer), (machine, first) in zip(layers, places, strict=True)])
     costs = []
@@ -448,7 +448,7 @@ def _layer_cost(needed: int, evaluated: EvaluatedLayer, counts: Counts, price: C
     """Sums over the steps of one layer.
 
     Args:
-        needed: multiply-accumulates of the layer without recomputation.
+        needed: multiply-accumulates of the layer without recomputation, those that a mask hides included.
         evaluated: the layer.
         counts: access counts of steps, its own among them, with the words that earlier steps left in place.
         price: their cycles and energies.
@@ -467,7 +467,7 @@ def _layer_cost(needed: int, evaluated: EvaluatedLayer, counts: Counts, price: C
         components.update(_components(tile, price, row, times))
         for key, words in _traffic(tile, counts, row, times).items():
             traffic[key] = traffic.get(key, GroupTraffic()).plus(words)
-    return LayerCost(cycles, energy, executed, executed - needed, traffic, dict(components), tuple(steps))
+    return LayerCost(cycles, energy, executed, max(executed - needed, 0), traffic, dict(components), tuple(steps))
 
 
 def _components(tile: EvaluatedTile, price: Cost, row: int, times: int) -> dict[str, float]:

@@ -44,7 +44,7 @@ from fadiff_mapper.inputs.spec.tables import compute_energy
 from fadiff_mapper.model.prepared_layer import element_shares, word_energy
 from fadiff_mapper.network.group_least import GroupRoom, LayerLink, first_traffic, later_traffic
 from fadiff_mapper.network.one_design import by_node, repeats_of
-from fadiff_mapper.search.lower_bound import residual_lower_bound
+from fadiff_mapper.search.lower_bound.assemble import residual_lower_bound
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.result import Result
@@ -225,7 +225,8 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         less = 0.0 if packed else min(words * costs.read[level] for level in levels)
         share = OperatingPoint((saved.energy_pj - less) / len(needs), saved.cycles / len(needs))
         credits |= {pair: summed([credits[pair], share]) for pair in needs}
-    room = {} if packed else group_room(hardware, levels, specs)  # which counts a word per element
+    masked = masked_work(segments) if hardware.arch.skips_masked else {}
+    room = {} if packed or masked else group_room(hardware, levels, specs)  # a word per element, and all steps
     before, after = ({pair[k]: pair[1 - k] for pair in credits} for k in (1, 0))
     fused: dict[str, dict[tuple[bool, bool], LeastInGroup]] = {name: {} for name in specs}
     known: dict[tuple[object, ...], LeastInGroup] = {}
@@ -240,7 +241,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             handed = {reads[name]: False} if operand else {}     # tensors, with whether levels outside keep them, too
             handed |= {spec.problem.output.name: written[name]} if output else {}
             runs = 1 if together else repeats[name]
-            done = part[name] if output else 1.0
+            done = (part[name] if output else 1.0) * masked.get(name, 1.0)
             back = [name]   # the layer, and those before as far as the group may have them, the nearest first
             while operand and len(back) <= EARLIER and (before.get(back[-1], ""), back[-1], together) in links:
                 back.append(before[back[-1]])
@@ -274,6 +275,17 @@ def least_work(segments: Sequence[Segment]) -> dict[str, float]:
                      for own, slides in windows.items()]
             read = prod((min(points.stop, extent) - max(points.start, 0)) / extent for points, extent in spans)
             part[maker] = min(part.get(maker, 1.0), read)
+    return part
+
+
+def masked_work(segments: Sequence[Segment]) -> dict[str, float]:
+    """The part of a layer's work that a causal mask leaves, by name: the scores on and below the diagonal."""
+    part: dict[str, float] = {}
+    for segment in segments:
+        for pair, problem, link in zip(pairwise(segment.nodes), segment.problems, segment.links, strict=False):
+            if link.causal:
+                keys, queries = problem.bounds[min(link.running)], link.causal[1]
+                part |= dict.fromkeys(pair, (keys - (queries - 1) / 2) / keys)
     return part
 
 

@@ -157,7 +157,8 @@ def _link(link: FusedLink, group: FusedGroup) -> dict[str, Any]:
     return {"operand": link.tensor, "dimensions": dict(link.dims), **({"pooled": pools} if pools else {}),
             **({"between": between} if between else {}), **({"whole": sorted(link.whole)} if link.whole else {}),
             **({"from_elsewhere": float(link.elsewhere)} if link.elsewhere else {}),
-            **({"softmax": f"in one pass over {group.links[-1].dims[min(link.running)]}"}
+            **({"softmax": f"in one pass over {group.links[-1].dims[min(link.running)]}"
+                           + ", without blocks that the causal mask hides" * group.skips}
                if group.one_pass and link is group.links[-1] else {}), **_stay(link.stay), "written": link.written}
 
 

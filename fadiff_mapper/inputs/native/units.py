@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.spec.arch import OPERATIONS, Architecture, ComputeUnit, UnitOperation
 from fadiff_mapper.inputs.spec.keys import OPERATION, UNIT
-from fadiff_mapper.inputs.spec.tables import Tables, component_actions, component_name
+from fadiff_mapper.inputs.spec.tables import Tables, component_name
 from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.located import Map, Reader, known, mapping, number, readers, sequence
 from fadiff_mapper.inputs.yaml.place import Where
@@ -41,19 +41,21 @@ def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leni
     for reader in readers(sequence(node, where), leniency, UNIT):
         name, level = reader.read("name"), reader.read("level")
         instances, lanes, written = reader.read("instances"), reader.read("lanes"), reader.read("operations")
+        skips = reader.read("skips_masked")
         reader.finish(f' of the unit "{name}"')
         levels = [memory.name for memory in arch.levels if not memory.is_dummy]
         known(level, levels, reader.at("level"), "memory")
         taken = [*arch.level_names(), *(unit.name for unit in units)]  # the arithmetic may do other operations, too
         if name in taken:
             raise reader.at("name").error(f'the name "{name}" is given to two components', "unique names")
-        priced = component_actions(name, tables)
+        priced = tables.actions.get(name, {})
         source = "; ".join(table.source for table in tables.ert if component_name(table.component) == name)
         operations = {known(operation, OPERATIONS, written.at(operation), "operation"): _operation(
             str(operation), written, priced, source, figures) for operation in written}
         if not operations:
             raise reader.at("operations").error(f'the unit "{name}" has no operation', listed(OPERATIONS))
-        units.append(ComputeUnit(name, arch.level_names().index(level), instances, lanes, operations))
+        units.append(ComputeUnit(name, arch.level_names().index(level), instances, lanes, operations,
+                                 skips))
     return tuple(units)
 
 

@@ -383,7 +383,9 @@ def _attended(call: OnnxCall, tensors: Sequence[Tensor], heads: Sequence[int], m
     q, _, v = apart
     if any(len(t.shape) != 4 for t in apart):
         return call.unknown()
-    out = assembly.attention(to, call.name, apart, mask, (*q.shape[:3], v.shape[3]))
+    causal = call.whole("is_causal", call.whole("unidirectional", int(call.operator.endswith("GroupQueryAttention"))))
+    alike = q.shape[2] == apart[1].shape[2]  # else the place of the first query is not told
+    out = assembly.attention(to, call.name, apart, mask, (*q.shape[:3], v.shape[3]), bool(causal) and alike)
     if len(call.out) == 3:
         out = to.transpose(f"{call.name}.tokens", out, (0, 2, 1, 3))
     return to.reshape(f"{call.name}.shape", out, call.out)

@@ -404,7 +404,9 @@ KERNELS = ("flash_attention", "flash_attention_for_cpu", "efficient_attention", 
 def _attention(call: TorchCall) -> Tensor:
     """Scaled dot-product attention, whichever kernel PyTorch chose for it."""
     operands = [call.arguments[name] for name in ("query", "key", "value")]
-    return assembly.attention(call.to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out)
+    alike = operands[0].shape[-2] == operands[1].shape[-2]  # else PyTorch's mask begins with the first key
+    return assembly.attention(call.to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out,
+                              alike and call.get("is_causal", False))
 
 
 LAYERS: dict[str, Maker] = by_name({
