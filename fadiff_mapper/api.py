@@ -18,6 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.base.atomic_files import check_names, check_writable, lock, write_files
 from fadiff_mapper.base.deadline import never, with_grace
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError, attempted
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -171,7 +172,6 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
 
     def keep(index: int, result: Result) -> None:
         if output is not None:
-            from fadiff_mapper.base.atomic_files import write_files
             from fadiff_mapper.output.run_files import run_files
             write_files(folders[index], run_files(result))
         if on_better is not None:
@@ -189,7 +189,6 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
                                      status=f"{result.status}; {lost}" if lost else result.status)
             keep(index, results[index])
         if output is not None and len(problems) > 1:
-            from fadiff_mapper.base.atomic_files import write_files
             from fadiff_mapper.output.run_files import summary_json
             write_files(root, {SUMMARY: summary_json(names, results)})
     return results
@@ -412,7 +411,6 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
         document = read_document(*sources, jinja_data=jinja_data) if sources else design
         result = inference.infer(read, document, batch=batch, prompt=prompt, generate=generate, **arguments)
         if output is not None:
-            from fadiff_mapper.base.atomic_files import write_files
             from fadiff_mapper.output.inference_files import inference_files
             tables = serving.serving_profile(
                 serving.describable(read), document, sequences=max(batch), prompt=prompt, generate=generate,
@@ -433,7 +431,6 @@ def quickstart(folder: Path_) -> list[Path]:
     Raises FadiffError where the folder has one of these files already, or cannot be written to.
     """
     from fadiff_mapper.base import bundled_files
-    from fadiff_mapper.base.atomic_files import write_files
     from fadiff_mapper.base.text_formats import json_text
     from fadiff_mapper.inputs.schema import json_schema
     root, texts = Path(folder), {path.name: path.read_text(encoding="utf-8")
@@ -449,10 +446,9 @@ def quickstart(folder: Path_) -> list[Path]:
 @contextmanager
 def _held(root: Path, written: AnyMapping[Path, Sequence[str]], read: Iterable[Path_]) -> Iterator[None]:
     """A run's folder while its files are made, by folder and name: one run at a time, and none over an input."""
-    from fadiff_mapper.base import atomic_files
     inputs = list(map(Path, read))
     for folder, names in written.items():
-        atomic_files.check_names(folder, names, inputs)
-    with atomic_files.lock(root):
-        atomic_files.check_writable(root)
+        check_names(folder, names, inputs)
+    with lock(root):
+        check_writable(root)
         yield

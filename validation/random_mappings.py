@@ -23,7 +23,7 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.layer_family import family_of, random_decisions
-from fadiff_mapper.search.mapspace import MapSpace, build_mapspace
+from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace
 
 FAULTS = ("capacity", "fanout", "nowhere")
 """Faults that `random_mapping` builds in on purpose: tiles too large, too many instances, a data space kept nowhere."""

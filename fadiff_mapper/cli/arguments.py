@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
@@ -135,20 +136,73 @@ def add_gradient(parser: argparse.ArgumentParser, methods: str, accepted: Sequen
                              "equations as printed")
 
 
-def whole(accepted: str, most: int) -> Callable[[str], int]:
-    """The type of an argument that is a whole number from 1 to `most`, in words as `accepted`."""
-    def read(text: str) -> int:
-        value = int(text) if WHOLE.fullmatch(text) else 0
-        if not 1 <= value <= most:
+def accepting(accepted: str, read: Callable[[str], T | None]) -> Callable[[str], T]:
+    """The type of an argument, in words `accepted`: texts for which `read` gives None or raises ValueError are refused.
+    """
+    def typed(text: str) -> T:
+        value = None
+        with suppress(ValueError):
+            value = read(text)
+        if value is None:
             raise argparse.ArgumentTypeError(f'found "{text}"; accepted: {accepted}')
         return value
-    return read
+    return typed
+
+
+def _whole(text: str, most: int = 1 << 63) -> int | None:
+    return int(text) if WHOLE.fullmatch(text) and 1 <= int(text) <= most else None
+
+
+def _pair(text: str, read: Callable[[str], T]) -> tuple[str, T] | None:
+    """NAME=..., with any name."""
+    name, _, value = text.rpartition("=")
+    return (name, read(value)) if name else None
+
+
+def _variable(text: str) -> tuple[str, str] | None:
+    name, value = text.split("=", 1)
+    return (name, value) if name.isidentifier() else None
+
+
+def _number(text: str) -> tuple[str, int] | None:
+    pair = _pair(text, str)
+    return (pair[0], int(pair[1])) if pair and WHOLE.fullmatch(pair[1].removeprefix("-")) else None
+
+
+def _limit(text: str) -> tuple[str, float] | None:
+    name, _, value = text.rpartition("=")
+    return (name.strip(), float(value)) if name.strip() else None
+
+
+def _weights(text: str) -> tuple[float, ...] | None:
+    values = tuple(map(float, text.split(",")))
+    return values if all(0 < value < inf for value in values) else None
+
+
+def _numbers(text: str) -> tuple[int, ...] | None:
+    values = tuple(int(part) if part.strip().isdecimal() else 0 for part in text.split(","))
+    return values if all(values) else None
+
+
+def _shard(text: str) -> tuple[int, int] | None:
+    own, _, shards = text.partition("/")
+    return (int(own), int(shards)) if own.isdigit() and shards.isdigit() and 1 <= int(own) <= int(shards) else None
 
 
 WHOLE = re.compile("[0-9]{1,18}")
 """A whole number that fits 64 bits."""
-positive = whole("a whole number >= 1", 1 << 63)
-jobs = whole(f"a whole number from 1 to {MOST_THREADS}", MOST_THREADS)
+positive = accepting("a whole number >= 1", _whole)
+jobs = accepting(f"a whole number from 1 to {MOST_THREADS}", lambda text: _whole(text, MOST_THREADS))
+variable = accepting("NAME=VALUE", _variable)
+dimension = accepting("NAME=N", lambda text: _pair(text, positive))
+shape = accepting("NAME=NxNxN", lambda text: _pair(text, lambda value: tuple(map(positive, value.split("x")))))
+number = accepting("NAME=N with a whole number", _number)
+limit = accepting("NAME=VALUE with a number", _limit)
+weights = accepting("numbers above 0 separated by commas", _weights)
+numbers = accepting("whole numbers >= 1 separated by commas", _numbers)
+shard = accepting("I/N with I from 1 to N", _shard)
+bits = accepting("NAME=N,... with bits from 1 to 256", lambda text: text if text == "auto" else {
+    name: float(value) for name, value in (part.split("=") for part in text.split(","))})
 
 
 def folder(text: str) -> str:
@@ -156,84 +210,6 @@ def folder(text: str) -> str:
     if not text or "\0" in text:
         raise argparse.ArgumentTypeError(f"found {text!r}; accepted: the name of a folder")
     return text
-
-
-def variable(text: str) -> tuple[str, str]:
-    """The type of an argument NAME=VALUE with an identifier as its name."""
-    name, sign, value = text.partition("=")
-    if not sign or not name.isidentifier():
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=VALUE')
-    return name, value
-
-
-def _named(form: str, read: Callable[[str], T]) -> Callable[[str], tuple[str, T]]:
-    """The type of an argument NAME=..., with any name."""
-    def pair(text: str) -> tuple[str, T]:
-        name, sign, value = text.rpartition("=")
-        if not sign or not name:
-            raise argparse.ArgumentTypeError(f'found "{text}"; accepted: {form}')
-        return name, read(value)
-    return pair
-
-
-dimension = _named("NAME=N", positive)
-shape = _named("NAME=NxNxN", lambda value: tuple(positive(size) for size in value.split("x")))
-
-
-def bits(text: str) -> dict[str, float] | str:
-    """The type of an argument NAME=N,...: bits by tensor, which the reader of the input checks; or auto."""
-    if text == "auto":
-        return text
-    try:
-        return {name: float(value) for name, value in (part.split("=") for part in text.split(","))}
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=N,... with bits from 1 to 256') from None
-
-
-def number(text: str) -> tuple[str, int]:
-    """The type of an argument NAME=N with any name and any whole number."""
-    name, sign, value = text.rpartition("=")
-    if not sign or not name or not WHOLE.fullmatch(value.removeprefix("-")):
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=N with a whole number')
-    return name, int(value)
-
-
-def limit(text: str) -> tuple[str, float]:
-    """The type of an argument NAME=VALUE, where the name may be an expression."""
-    name, sign, value = text.rpartition("=")
-    try:
-        if sign and name.strip():
-            return name.strip(), float(value)
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=VALUE with a number')
-
-
-def weights(text: str) -> tuple[float, ...]:
-    """The type of an argument of numbers above 0, separated by commas."""
-    try:
-        values = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        values = ()
-    if not values or not all(0 < value < inf for value in values):
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: numbers above 0 separated by commas')
-    return values
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """The type of an argument of whole numbers >= 1, separated by commas."""
-    values = tuple(int(part) if part.strip().isdecimal() else 0 for part in text.split(","))
-    if not all(values):
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: whole numbers >= 1 separated by commas')
-    return values
-
-
-def shard(text: str) -> tuple[int, int]:
-    """The type of an argument I/N with 1 <= I <= N."""
-    own, _, shards = text.partition("/")
-    if own.isdigit() and shards.isdigit() and 1 <= int(own) <= int(shards):
-        return int(own), int(shards)
-    raise argparse.ArgumentTypeError(f'found "{text}"; accepted: I/N with I from 1 to N')
 
 
 def load_input(options: argparse.Namespace) -> Spec:

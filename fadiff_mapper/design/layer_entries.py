@@ -28,7 +28,7 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping, found_mapping, is_sparse
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
-from fadiff_mapper.search.lower_bound import lower_bound
+from fadiff_mapper.search.lower_bound.assemble import lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import CorrectedCycles, Result

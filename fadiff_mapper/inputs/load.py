@@ -73,8 +73,7 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
         FadiffError: There is no bundled file of a name, or Accelergy is asked and fails.
     """
     check_choice(energy)
-    return read_spec(having_bits(read_document(*sources, jinja_data=jinja_data), bits), source_files(sources), energy,
-                     strict)
+    return read_spec(read_document(*sources, jinja_data=jinja_data), source_files(sources), energy, strict, bits=bits)
 
 
 def source_files(sources: Iterable[Source]) -> tuple[str, ...]:
@@ -98,7 +97,7 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
     return load_files(source_files(sources), jinja_data=jinja_data)
 
 
-def having_bits(document: Map, bits: AnyMapping[str, Any] | None) -> Map:
+def _having_bits(document: Map, bits: AnyMapping[str, Any] | None) -> Map:
     """The document with the bits of these tensors in the instance of its problem."""
     if isinstance(bits, str):
         raise SpecError(f"bits: found {bits}; accepted: bits of an element by tensor (of a network also auto)")
@@ -117,7 +116,7 @@ def having_bits(document: Map, bits: AnyMapping[str, Any] | None) -> Map:
 
 
 def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled", strict: bool = True,
-              like: Spec | None = None) -> Spec:
+              like: Spec | None = None, bits: AnyMapping[str, Any] | None = None) -> Spec:
     """Interprets a merged document, which is first translated where it is in the v0.4 dialect; errors as for `load`.
 
     Args:
@@ -125,8 +124,9 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         files: Paths that the spec records as its source.
         like: A strict reading of the same design with another problem: its architecture is reused where the one of this
             document says the same. Reading it again takes a fourth of the time.
+        bits: As for `load`.
     """
-    leniency = Leniency(strict)
+    document, leniency = _having_bits(document, bits), Leniency(strict)
     translation = translate(document, leniency) if is_v04(document) else None
     keys = STRICT if translation else leniency  # the front end for v0.4 refuses unknown keys, the binaries do not
     if translation:

@@ -165,8 +165,6 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
     """
     with_hops = details or layer.network_priced
     active, use = active_parts(nest), None
-    if with_hops:  # Timeloop counts the hops of every boundary before bypassing, kept data space or not
-        active = replace(active, counted=np.ones_like(active.counted))
     raw, _, calls = exact_traffic(layer, nest, with_hops)
     if nest.residual:
         use, receivers, _ = average_usage(nest, None if rounding is EXACT else float(layer.problem.computes))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,12 +17,7 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import (
     Representation,
     SparseOptimizations,
 )
-from fadiff_mapper.inputs.spec.tables import (
-    COMPUTE_ACTIONS,
-    Tables,
-    compute_energy,
-    storage_energy,
-)
+from fadiff_mapper.inputs.spec.tables import COMPUTE_ACTIONS, Tables, compute_energy, first_energy, storage_energy
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
@@ -51,14 +45,10 @@ def storage_energies(level: StorageLevel, tables: Tables) -> tuple[np.ndarray, t
     """
     actions = {} if level.vector_access_energy is not None else tables.actions.get(level.name, {})
     plain = storage_energy(level, tables)
-    found = np.reshape([_first(actions, names) for names in NAMES.values()], (2, len(KINDS), len(ACCESSES)))
+    found = np.reshape([first_energy(actions, names) or 0.0 for names in NAMES.values()],
+                       (2, len(KINDS), len(ACCESSES)))
     found[0, 0] = [getattr(plain, access) for access in ACCESSES]
-    return found, (_first(actions, ("decompression_count",)), _first(actions, ("compression_count",)))
-
-
-def _first(actions: Mapping[str, float], names: Sequence[str]) -> float:
-    """The energy of the first of these actions that is there, else 0."""
-    return next((actions[name] for name in names if name in actions), 0.0)
+    return found, (actions.get("decompression_count", 0.0), actions.get("compression_count", 0.0))
 
 
 def compute_energies(arithmetic: Arithmetic, tables: Tables) -> tuple[float, float, float]:
@@ -66,8 +56,8 @@ def compute_energies(arithmetic: Arithmetic, tables: Tables) -> tuple[float, flo
     ERT they cost nothing."""
     actions = tables.actions.get(arithmetic.name, {})
     gated = ("mac_gated", "mult_gated", "compute_gated", *COMPUTE_ACTIONS[2:])
-    return (compute_energy(arithmetic, tables)[0], _first(actions, gated),
-            _first(actions, ("mac_skipped", "mult_skipped", "compute_skipped", *gated)))
+    return (compute_energy(arithmetic, tables)[0], first_energy(actions, gated) or 0.0,
+            first_energy(actions, ("mac_skipped", "mult_skipped", "compute_skipped", *gated)) or 0.0)
 
 
 @dataclass(frozen=True)

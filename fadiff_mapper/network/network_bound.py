@@ -44,7 +44,7 @@ from fadiff_mapper.inputs.spec.tables import compute_energy
 from fadiff_mapper.model.prepared_layer import element_shares, word_energy
 from fadiff_mapper.network.group_least import GroupRoom, LayerLink, first_traffic, later_traffic
 from fadiff_mapper.network.one_design import by_node, repeats_of
-from fadiff_mapper.search.lower_bound import residual_lower_bound
+from fadiff_mapper.search.lower_bound.assemble import residual_lower_bound
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.result import Result

@@ -76,7 +76,7 @@ def result_json(result: Result) -> str:
     """
     spec, bound = result.spec, None
     if result.bound is not None:  # interim mappings have no bound and load no module for it
-        from fadiff_mapper.search.lower_bound import bound_record
+        from fadiff_mapper.search.lower_bound.assemble import bound_record
         bound = bound_record(result.bound, result.metric, result.value)
     content = {
         "status": result.status,

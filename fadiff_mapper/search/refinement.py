@@ -85,12 +85,11 @@ def space_table(family: LayerFamily, member: int, *, residuals: bool = False) ->
 def chains_of(task: MappingTask, options: SearchOptions, space: SpaceTables, deadline: float = inf) -> Chains:
     """Compiled chains without mappings on a task's layer, in a `compiled_space` (`kernel/chains.hpp`).
 
-    They minimise a sum of weighted logarithms: of the metrics in order of priority; of energy and delay, by the
-    exponents `weights` of the task; or of the share in `sums`, energy and cycles of a network. They end in the middle
-    of a round at the deadline, seconds of `time.monotonic`.
+    They minimise a sum of weighted logarithms of the metrics in order of priority, or the logarithm of the share in
+    `sums`, energy and cycles of a network. They end in the middle of a round at the deadline, seconds of
+    `time.monotonic`.
     """
     terms = ([("share", SHARE_WEIGHT)] if task.sums is not None
-             else list(zip(("energy", "delay"), task.weights, strict=True)) if task.weights is not None
              else [(name, PRIORITY ** i) for i, name in enumerate(options.priorities)])
     words, counted = (task.room.words, task.room.counted) if task.room else (None, None)
     return Chains(task.layer.compiled, space, [(float(weight), Quantity.__members__[name]) for name, weight in terms],

@@ -92,11 +92,11 @@ def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[Sequence[Sequen
             designs[parts] = repr((task.layer.arch, task.layer.energies))
         same = (tuple(level.key for level in task.space.levels), tuple(task.space.problem.bounds.items()),
                 task.given and tuple(array.tobytes() for array in nest_arrays(task.given)),
-                task.room and (task.room.words.tobytes(), task.room.counted.tobytes()), task.weights, task.sums)
+                task.room and (task.room.words.tobytes(), task.room.counted.tobytes()), task.sums)
         sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), task.sparse.energies.tobytes(),
                                   task.sparse.conversions.tobytes(), same)
         family = (batch_key(task.space, task.layer.projection), designs[parts], task.given is None, task.room is None,
-                  task.weights is None, task.sums is None, sparse)
+                  task.sums is None, sparse)
         families.setdefault(family, {}).setdefault(same, []).append(index)
     return [members[start:start + largest] for members in (list(copies.values()) for copies in families.values())
             for start in range(0, len(members), largest)]

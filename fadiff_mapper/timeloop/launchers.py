@@ -30,17 +30,10 @@ def command(program: str, options: Sequence[str] = ()) -> list[str]:
     return [*python_command(f"{json.dumps(first)} + [p for p in sys.path if p]", CODE), *options, program]
 
 
-def launcher(program: str, options: Sequence[str] = ()) -> str:
-    """A shell script with the absolute paths of this interpreter and this package, and the options of every run."""
-    return "\n".join((
-        "#!/bin/sh",
-        f"# {LAUNCHER_MARK.decode()}: runs fadiff_mapper in place of Timeloop's {program}.",
-        "# Remove it with: fadiff-mapper shim --remove FOLDER",
-        f'exec {shlex.join(command(program, options))} "$@"\n'))
-
-
 def write_launchers(folder: Path, options: Sequence[str] = ()) -> list[Path]:
     """Writes executable launchers of all programs into a folder, with options (see `main`) of every run.
+
+    They are shell scripts with the absolute paths of this interpreter and this package.
 
     Raises FadiffError, and writes nothing, where one of the names belongs to a file that is not our launcher.
     """
@@ -48,7 +41,11 @@ def write_launchers(folder: Path, options: Sequence[str] = ()) -> list[Path]:
         raise FadiffError(f'{folder}: a folder on the PATH cannot have "{os.pathsep}" in its name')
     paths = [folder.absolute() / program for program in PROGRAMS]
     _refuse_foreign(paths, "is not overwritten")
-    write_files(folder, {program: launcher(program, options) for program in PROGRAMS}, mode=0o777)
+    write_files(folder, {program: f"""#!/bin/sh
+# {LAUNCHER_MARK.decode()}: runs fadiff_mapper in place of Timeloop's {program}.
+# Remove it with: fadiff-mapper shim --remove FOLDER
+exec {shlex.join(command(program, options))} "$@"
+""" for program in PROGRAMS}, mode=0o777)
     return paths
 
 

@@ -24,9 +24,10 @@ from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse, reuse_of
-from fadiff_mapper.search.lower_bound import LowerBound, least_traffic, lower_bound
+from fadiff_mapper.search.lower_bound import least_traffic
+from fadiff_mapper.search.lower_bound.assemble import LowerBound, lower_bound
 from fadiff_mapper.search.lower_bound.least_traffic import joint_tiles, merged, undominated
-from fadiff_mapper.search.mapspace import MapSpace, build_mapspace
+from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace
 
 ANCHORS = Path(__file__).parents[3] / "shared" / "anchors" / "layers.json"
 METRICS = ("edp", "energy", "delay", "last_level_accesses")

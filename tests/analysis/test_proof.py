@@ -30,7 +30,7 @@ from fadiff_mapper.search.exhaustive import count, nests, whole_space
 from fadiff_mapper.search.lower_bound.proof import core_of, prove
 from fadiff_mapper.search.lower_bound.schemes import Scheme, layouts, schemes
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace
 
 PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions in (
     ("L0", {"read": 1.0, "write": 2.0, "leak": 0.3}), ("L1", {"read": 5.0, "write": 3.0, "update": 4.0}),

@@ -23,7 +23,7 @@ from fadiff_mapper.search import refinement
 from fadiff_mapper.search.best_so_far import ILLEGAL, exact_value
 from fadiff_mapper.search.layer_family import LayerFamily, family_of
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.refinement import Refinement, chains_of, compiled_space
 
@@ -67,19 +67,6 @@ def test_the_optimum_of_a_space_that_can_be_enumerated(metrics: tuple[str, ...])
     for seed in range(3):
         found = begun(of, SearchOptions(metrics, seed, effort=SIXTEEN))
         assert found.run() and found.chains.best_value == pytest.approx(best, abs=1e-9)
-
-
-def test_the_optimum_under_weights_of_energy_and_delay() -> None:
-    spec = product()
-    of, scores = alone(spec), score(alone(spec).layer, whole_space(spec))
-    optima = set()
-    for weights in ((1.0, 0.0), (0.0, 1.0), (0.3, 0.7), (2.0, 0.5)):
-        best = exact_value(scores, ("edp",), np.array(weights)[:, None]).min()
-        found = begun(of, weights=weights)
-        found.run()
-        assert found.chains.best_value == pytest.approx(best, abs=1e-9)
-        optima.add(float(score(of.layer, found.best()).energy[0]))
-    assert len(optima) > 1, "the weights decide"
 
 
 @pytest.mark.slow

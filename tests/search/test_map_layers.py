@@ -25,7 +25,8 @@ from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.layer_family import LayerFamily, family_of, first_of
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace import build_mapspace, check_mapping
+from fadiff_mapper.search.mapspace.build import build_mapspace
+from fadiff_mapper.search.mapspace.conflicts import check_mapping
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.refinement import POLISH_STEPS, Refinement, compiled_space
 

@@ -23,10 +23,10 @@ from fadiff_mapper.model.loop_nest import Nest, cut_off, nest_arrays, unpack
 from fadiff_mapper.model.tiles import average_usage
 from fadiff_mapper.search import residual_search
 from fadiff_mapper.search.best_so_far import exact_value
-from fadiff_mapper.search.lower_bound import lower_bound, residual_lower_bound
+from fadiff_mapper.search.lower_bound.assemble import lower_bound, residual_lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.mapspace import build_mapspace, check_mapping
-from fadiff_mapper.search.mapspace.build import factor_ranges
+from fadiff_mapper.search.mapspace.build import build_mapspace, factor_ranges
+from fadiff_mapper.search.mapspace.conflicts import check_mapping
 from fadiff_mapper.search.options import ILLEGAL, Effort
 from fadiff_mapper.search.refinement import chains_of, compiled_space
 

@@ -7,6 +7,7 @@ table gives. The same rules are followed here.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -123,8 +124,8 @@ def storage_energy(level: StorageLevel, tables: Tables) -> ComponentEnergy:
         return ComponentEnergy(value, value, value, 0.0)
     actions = tables.actions.get(level.name, {})
     default = built_in_storage_energy(level)
-    given = {"read": _first(actions, READ_ACTIONS), "fill": _first(actions, FILL_ACTIONS),
-             "update": _first(actions, UPDATE_ACTIONS)}
+    given = {"read": first_energy(actions, READ_ACTIONS), "fill": first_energy(actions, FILL_ACTIONS),
+             "update": first_energy(actions, UPDATE_ACTIONS)}
     read, fill, update = (default if energy is None else energy for energy in given.values())
     missing = frozenset(action for action, energy in given.items() if energy is None)
     return ComponentEnergy(read, fill, update, actions.get("leak") or 0.0, missing)
@@ -135,7 +136,7 @@ def compute_energy(arithmetic: Arithmetic, tables: Tables) -> tuple[float, bool]
 
     Returns (pJ per operation, whether it is the built-in value, 1 pJ at 16 bits and quadratic in the bits).
     """
-    energy = _first(tables.actions.get(arithmetic.name, {}), COMPUTE_ACTIONS)
+    energy = first_energy(tables.actions.get(arithmetic.name, {}), COMPUTE_ACTIONS)
     energy = arithmetic.energy if energy is None else energy
     return (energy, False) if energy is not None else ((arithmetic.word_bits / 16) ** 2, True)
 
@@ -172,7 +173,7 @@ def energy_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
             BUILT_IN if len(missing) == 3 else
             in_tables(level.name) + (f"; {listed(missing)}: {BUILT_IN}" if missing else ""))
     unit = arch.arithmetic
-    priced = _first(tables.actions.get(unit.name, {}), COMPUTE_ACTIONS) is not None
+    priced = first_energy(tables.actions.get(unit.name, {}), COMPUTE_ACTIONS) is not None
     sources[unit.name] = (in_tables(unit.name) if priced else
                           BUILT_IN if unit.energy is None else "energy in the architecture")
     return sources | {one.name: in_tables(one.name) or NO_ENERGY for one in multicasts(arch)}
@@ -184,7 +185,7 @@ def argued_energies(name: str, action: str, tables: Tables) -> list[ArguedEnergy
             if entry.action == action]
 
 
-def _first(actions: dict[str, float], names: tuple[str, ...]) -> float | None:
+def first_energy(actions: Mapping[str, float], names: Iterable[str]) -> float | None:
     """The energy of the first of these actions that is there."""
     return next((actions[name] for name in names if name in actions), None)
 

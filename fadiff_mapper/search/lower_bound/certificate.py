@@ -15,7 +15,7 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.proof import TOLERANCE, core_of, metric_of
 from fadiff_mapper.search.lower_bound.schemes import layouts, schemes
-from fadiff_mapper.search.mapspace import MapSpace
+from fadiff_mapper.search.mapspace.build import MapSpace
 
 ALL = 1 << 60
 """A budget without an end."""

@@ -28,7 +28,7 @@ import numpy as np
 from fadiff_mapper.inputs.spec.problem import DataSpace, extent_along
 from fadiff_mapper.model.prepared_layer import PreparedLayer, element_shares
 from fadiff_mapper.search.lower_bound.parallel import Parallelism, Spread, most_instances, spread_of
-from fadiff_mapper.search.mapspace import MapSpace, reachable
+from fadiff_mapper.search.mapspace.build import MapSpace, reachable
 
 # The traffic of a map space is known long before its prices are: each metric, each bandwidth weighs it anew. So the
 # alternatives are pruned once, and every price looks at the front alone.

@@ -20,7 +20,7 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.assemble import percent_above
 from fadiff_mapper.search.lower_bound.schemes import Scheme, layouts, schemes
-from fadiff_mapper.search.mapspace import MapSpace
+from fadiff_mapper.search.mapspace.build import MapSpace
 
 BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: some 10 ms, as long as its division takes."""

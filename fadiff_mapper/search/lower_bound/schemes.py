@@ -10,8 +10,7 @@ from functools import cache
 from operator import contains, floordiv, mod
 
 from fadiff_mapper.base.deadline import Over, in_time, never
-from fadiff_mapper.search.mapspace import MapSpace, reachable
-from fadiff_mapper.search.mapspace.build import orders_at
+from fadiff_mapper.search.mapspace.build import MapSpace, orders_at, reachable
 
 Layout = tuple[tuple[int, ...], tuple[bool, ...]]
 """Spatial loops of all levels, [L * D] each: dimensions from the innermost loop outwards, and by dimension whether its
