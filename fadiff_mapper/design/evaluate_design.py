@@ -129,27 +129,16 @@ def _texts(node: Any) -> Iterator[str]:
 
 
 @dataclass
-class KeptPlans:
-    """The plans of the best design so far; others are dropped, as plans hold every mapping."""
-
-    metric: str
-    value: float = math.inf
-    point: Point | None = None
-    networks: tuple[NetworkResult, ...] = ()
-
-    def offer(self, outcome: DesignOutcome, networks: tuple[NetworkResult, ...]) -> None:
-        """Keeps the plans of a design if it is the best so far; no plans if the store had its figures."""
-        value = outcome.of(self.metric)
-        if networks and value < self.value:
-            self.value, self.point, self.networks = value, outcome.point, networks
-
-
-@dataclass(frozen=True)
 class DesignBench:
-    """Evaluates designs: the question, its parsed inputs, and the store."""
+    """Evaluates designs: the question, its parsed inputs, the store, and the plans of the best design mapped here."""
 
     question: DesignQuestion
     folder: Path | None  # of the store; None keeps nothing
+
+    def __post_init__(self) -> None:
+        self.reader, self.store = DesignReader(self.question), ResultStore(self.folder)
+        self.planned: Point | None = None  # the best design so far whose plans are known, its metric, and the plans
+        self.value, self.plans = math.inf, tuple[NetworkResult, ...]()
 
     @cached_property
     def content(self) -> bytes:
@@ -158,14 +147,6 @@ class DesignBench:
 
     def __reduce__(self) -> tuple[Callable[[bytes], DesignBench], tuple[bytes]]:
         return received_bench, (self.content,)
-
-    @cached_property
-    def reader(self) -> DesignReader:
-        return DesignReader(self.question)
-
-    @cached_property
-    def store(self) -> ResultStore:
-        return ResultStore(self.folder)
 
     @cached_property
     def segments(self) -> tuple[Sequence[Segment], ...]:
@@ -179,14 +160,16 @@ class DesignBench:
         for network, weight, numbers, groups in zip(self.question.networks, self.question.weights, self.question.runs,
                                                     self.segments, strict=True):
             work = least_work(groups)
-            for entry, number in zip(network.distinct(), numbers, strict=True):
-                runs[number.layer] += weight * number.times * min(work.get(node, 1.0) for node in entry.nodes)
+            for entry, (layer, times) in zip(network.distinct(), numbers, strict=True):
+                runs[layer] += weight * times * min(work.get(node, 1.0) for node in entry.nodes)
         return tuple(runs)
 
-    @cached_property
-    def plans(self) -> KeptPlans:
-        """The plans of the best design that was mapped here."""
-        return KeptPlans(self.question.metrics[0])
+    def keep(self, outcome: DesignOutcome, plans: tuple[NetworkResult, ...]) -> None:
+        """Keeps the plans of a design, none if the store had its figures, if it is the best so far; others are dropped,
+        as plans hold every mapping."""
+        value = outcome.of(self.question.metrics[0])
+        if plans and value < self.value:
+            self.planned, self.value, self.plans = outcome.point, value, plans
 
     def least_at(self, point: Point, stopped: Over = never) -> LeastFigures | None:
         """The bound on all layers of a design, unfused; no bound on plans with fused groups.
@@ -216,8 +199,8 @@ class DesignBench:
 
         Raises FadiffError if a layer has no mapping, or its stored mapping is invalid.
         """
-        specs, networks = self.reader.specs(point), self.plans.networks
-        if point != self.plans.point:
+        specs, networks = self.reader.specs(point), self.plans
+        if point != self.planned:
             entries = self._required(specs)
             networks = tuple(mapped_network(self.question, number, specs, entries, stopped)
                              for number in range(len(self.question.networks)))
@@ -262,13 +245,13 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
     network, weight, runs = question.networks[number], question.weights[number], question.runs[number]
     if not question.fuse:
         joined = other_reads(network, specs[0])
-        energy = joined.energy_pj + sum(entry.times * entries[entry.layer].energy_pj for entry in runs)
-        cycles = round(joined.cycles) + sum(entry.times * entries[entry.layer].cycles for entry in runs)
+        energy = joined.energy_pj + sum(times * entries[layer].energy_pj for layer, times in runs)
+        cycles = round(joined.cycles) + sum(times * entries[layer].cycles for layer, times in runs)
         return NetworkFigures(network.name, weight, energy, cycles, energy, cycles), None
     plan, design = None, design_digest(specs[0])
     key = digest_of(["plan", __version__, network_text(network), question.network_options.as_dict(),
-                     [layer_key(design, specs[entry.layer], question.layer_options) for entry in runs]])
-    whole = not any(entries[entry.layer].status == OUT_OF_TIME for entry in runs)
+                     [layer_key(design, specs[layer], question.layer_options) for layer, _ in runs]])
+    whole = not any(entries[layer].status == OUT_OF_TIME for layer, _ in runs)
     known = as_stored(NetworkFigures, store.get(key), (
         "energy_pj", "cycles", "unfused_energy_pj", "unfused_cycles")) if whole else None
     if known is None:
@@ -291,9 +274,9 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
         InvalidMapping: A stored mapping cannot run on the design.
     """
     network, runs = question.networks[number], question.runs[number]
-    own = tuple(specs[entry.layer] for entry in runs)
-    mapped = tuple(mapped_layer(entries[entry.layer], spec, question.layer_options)
-                   for entry, spec in zip(runs, own, strict=True))
+    own = tuple(specs[layer] for layer, _ in runs)
+    mapped = tuple(mapped_layer(entries[layer], spec, question.layer_options)
+                   for (layer, _), spec in zip(runs, own, strict=True))
     if question.fuse:
         # The planner loads modules that designs of single layers do not need.
         from fadiff_mapper.network.map_network import plan_network
@@ -341,7 +324,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
     """
     question, design = bench.question, design_digest(specs[0])
     network, runs = question.networks[number], question.runs[number]
-    own = [specs[entry.layer] for entry in runs]
+    own = [specs[layer] for layer, _ in runs]
     if question.calibration or is_sparse(own[0]):
         return None
     key = digest_of(["plan bound", __version__, network_text(network), question.fuse,
@@ -434,5 +417,5 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     outcome = DesignOutcome(point, parameters, True, "", sum(each.weight * each.energy_pj for each in figures),
                             sum(each.weight * each.cycles for each in figures), area, figures, mapped=True,
                             bounds=bounds, cut_short=cut_short)
-    bench.plans.offer(outcome, plans if len(plans) == len(planned) else ())
+    bench.keep(outcome, plans if len(plans) == len(planned) else ())
     return outcome

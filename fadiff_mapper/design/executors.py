@@ -57,8 +57,8 @@ def _task(bench: DesignBench, point: Point, rivals: Sequence[tuple[float, ...]],
     if kept or not over():
         with suppress(OutOfTime):
             outcome = evaluate_design(bench, point, rivals, over, give_up=not kept)
-    best = outcome is not None and bench.plans.point == point
-    return outcome, bench.plans.networks if best else (), tuple(bench.store.changed)
+    best = outcome is not None and bench.planned == point
+    return outcome, bench.plans if best else (), tuple(bench.store.changed)
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
             with closing(found):  # an early exit of the caller cancels the rest
                 for outcome, plans, changed in found:
                     if outcome is not None:
-                        bench.plans.offer(outcome, plans)
+                        bench.keep(outcome, plans)
                     bench.store.changed |= dict.fromkeys(changed)
                     yield outcome
 

@@ -260,7 +260,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         def mapped_after() -> int:
             """Designs to map again after a search: for their last figures, and for plans not kept."""
             again = len(run.front) if installed() else 0
-            return again + bool(run.front and question.fuse and bench.plans.point != run.front[0].point)
+            return again + bool(run.front and question.fuse and bench.planned != run.front[0].point)
 
         limit = None if options.time_limit is None else options.time_limit - kept_back
         clock = DesignClock(limit, mapped_after, time.time())

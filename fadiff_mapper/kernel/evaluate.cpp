@@ -205,11 +205,20 @@ static void count_accesses(const Layer& layer, Workspace& work) {
     }
 }
 
-// Cycles of a level: compute cycles over the share of the asked bandwidth that the level can give, at most 1.
+Lanes slowdown(const Level& level, Lanes read, Lanes written) {
+    Lanes slowest = 1.0;
+    const auto limit = [&](double given, Lanes asked) {
+        if (given < UNLIMITED) slowest = smaller(slowest, Lanes(given) / larger(asked, given));
+    };
+    limit(level.read_bandwidth, read), limit(level.write_bandwidth, written), limit(level.shared_bandwidth, read + written);
+    return slowest;
+}
+
+// Cycles of a level: compute cycles over the share of the asked bandwidth that the level can give.
 static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) {
-    const double limits[3] = {layer.level[level].read_bandwidth, layer.level[level].write_bandwidth, layer.level[level].shared_bandwidth};
+    const Level& own = layer.level[level];
     const Lanes cycles = work.tiles.cycles;
-    if (limits[0] >= UNLIMITED && limits[1] >= UNLIMITED && limits[2] >= UNLIMITED) return cycles;
+    if (std::min({own.read_bandwidth, own.write_bandwidth, own.shared_bandwidth}) >= UNLIMITED) return cycles;
     const bool packed = layer.packed();
     Lanes read = 0.0, write = 0.0;
     for (int t = 0; t < layer.tensors; ++t) {
@@ -223,11 +232,7 @@ static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) 
         read += reads / cycles * layer.bandwidth_scale[cell];
         write += writes / cycles * layer.bandwidth_scale[cell];
     }
-    const Lanes asked[3] = {read, write, read + write};
-    Lanes slowest = 1.0;
-    for (int i = 0; i < 3; ++i)
-        if (limits[i] < UNLIMITED) slowest = smaller(slowest, Lanes(limits[i]) / larger(asked[i], limits[i]));
-    return ceil(cycles / slowest);
+    return ceil(cycles / slowdown(own, read, write));
 }
 
 // pJ of all used instances of a level: vector accesses, address generation, leakage over `busy` cycles.
@@ -249,9 +254,7 @@ static Lanes level_energy(const Layer& layer, int level, Lanes busy, const Works
             layer.spaces[t].written ? work.updates[cell] : work.reads[cell]));
         energy += access * instances + addresses * layer.level[level].address * clusters;
     }
-    Lanes leaking = instances;  // instances in use, and their neighbours behind the same power gate
-    if (layer.level[level].gated > 1) leaking = work.used[layer.level[level].gate] * layer.level[level].gated;
-    return energy + busy * layer.level[level].leak * leaking;
+    return energy + busy * layer.level[level].leak * layer.leaking(level, work.used);
 }
 
 // Traffic of an interconnect that is added up kind of transfer by kind (model/interconnects.py).

@@ -106,6 +106,12 @@ struct Layer {
     int places() const { return 2 * levels; }
     bool packed() const { return !per.empty(); }
 
+    // Instances of a level that leak where so many of each level are in use: with neighbours behind the same power gate.
+    template <typename Number>
+    Number leaking(int own, const std::vector<Number>& used) const {
+        return level[own].gated > 1 ? used[level[own].gate] * level[own].gated : used[own];
+    }
+
     // Words of a level that elements of a data space take there, or partial sums of as many.
     double in_words(int level, int t, double elements, bool sums = false) const {
         const std::size_t cell = std::size_t(level) * tensors + t;

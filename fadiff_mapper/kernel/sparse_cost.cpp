@@ -322,18 +322,6 @@ Lanes cluster_energy(const SparseLevel& level, double block, const MetadataBits&
     return energy + rounded(accesses.compressions) * level.compression;
 }
 
-// The share of the asked bandwidth that a level can give, at most 1.
-Lanes slowdown(const Layer& layer, int level, Lanes read, Lanes written) {
-    Lanes result = 1.0;
-    const auto limit = [&](double given, Lanes asked) {
-        if (given < UNLIMITED) result = select(asked > given, smaller(result, Lanes(given) / asked), result);
-    };
-    limit(layer.level[level].read_bandwidth, read);
-    limit(layer.level[level].write_bandwidth, written);
-    limit(layer.level[level].shared_bandwidth, written + read);
-    return result;
-}
-
 // Whole words of a level that elements take.
 Counts in_words(Counts elements, Lanes held, Count per) {
     Counts words;
@@ -397,13 +385,11 @@ SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const
     }
     Lanes busy = cycles;
     for (int level = 0; level < layer.levels; ++level)
-        busy = larger(busy, ceil(cycles / slowdown(layer, level, work.read[level], work.written[level])));
+        busy = larger(busy, ceil(cycles / slowdown(layer.level[level], work.read[level], work.written[level])));
     Lanes energy = computes.actual * design.compute_energy[ACTUAL]
         + computes.skipped * design.compute_energy[SKIPPED] + computes.gated * design.compute_energy[GATED];
     for (int level = 0; level < layer.levels; ++level) {
-        const double gated = layer.level[level].gated;
-        const Lanes leaking = gated > 1 ? work.leaking[layer.level[level].gate] * gated : work.leaking[level];
-        const Lanes leakage = busy * design.levels[level].leak * leaking / double(layer.tensors);
+        const Lanes leakage = busy * design.levels[level].leak * layer.leaking(level, work.leaking) / double(layer.tensors);
         Lanes own = 0.0;
         for (int t = 0; t < layer.tensors; ++t) own += work.energies[std::size_t(level) * layer.tensors + t] + leakage;
         energy += own;

@@ -234,11 +234,9 @@ static double count_receivers(const Layer& layer, int t, bool with_hops, Traffic
 }
 
 unsigned lanes_countable(const Layer& layer, const Tiles& tiles) {
-    unsigned lanes = (1u << LANES) - 1;
-    for (int level = 0; level < layer.levels; ++level)
-        for (int lane = 0; lane < LANES; ++lane)
-            if (!(tiles.fan[level][lane] <= MOST_RECEIVERS)) lanes &= ~(1u << lane);
-    return lanes;
+    Mask countable = mask_of(true);
+    for (int level = 0; level < layer.levels; ++level) countable = countable & (Lanes(MOST_RECEIVERS) >= tiles.fan[level]);
+    return countable.bits();
 }
 
 void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, unsigned lanes,

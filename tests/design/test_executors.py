@@ -112,10 +112,10 @@ def test_plans_of_the_best_design_come_from_its_worker(tmp_path: Path) -> None:
     points = list(all_points(question.space))[-2:]
     with executor(bench, jobs=2) as evaluated:
         best = min(evaluated(points, []), key=lambda outcome: outcome.edp)
-    assert bench.plans.point == best.point
+    assert bench.planned == best.point
     kept, = bench.networks_at(best.point)
     again, = DesignBench(question, tmp_path / "store").networks_at(best.point)
-    assert kept == replace(bench.plans.networks[0], bound=kept.bound) and kept.bound == again.bound is not None
+    assert kept == replace(bench.plans[0], bound=kept.bound) and kept.bound == again.bound is not None
     assert (kept.stats, kept.unfused_stats, kept.groups) == (again.stats, again.unfused_stats, again.groups)
 
 
