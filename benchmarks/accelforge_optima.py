@@ -1,10 +1,11 @@
 """The optima that AccelForge's regression test records, beside our plans of the same products on the same machines.
 
-    python benchmarks/accelforge_optima.py [-o FILE]
+    python benchmarks/accelforge_optima.py [--products] [-o FILE]
 
 `accelforge_optima.json` has the recorded figures and the energies of a bit behind them; `accelforge_designs.yaml.jinja`
 states the machines for Timeloop. Both sides minimise the energy-delay product, with every layer by itself and with
-fusion; figures of the recorded optima are those of their matrix products alone, without copies and softmax.
+fusion; figures of the recorded optima are those of their matrix products alone, without copies and softmax. With
+`--products`, the fused block of GPT-3 175B on the TPU product by product.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +23,7 @@ import jinja2
 import yaml
 from provenance import add_output, heading, markdown, row
 
-from fadiff_mapper import load_network, map_network
+from fadiff_mapper import NetworkResult, load_network, map_network
 
 FOLDER = Path(__file__).parent
 
@@ -81,22 +83,64 @@ def design(name: str, energies: dict[str, Any], bits: int) -> str:
                            instances=dict.fromkeys(energies, 1) | INSTANCES[name])
 
 
+def planned(machine: str, workload: str, energies: dict[str, Any], folder: Path) -> NetworkResult:
+    """Our plan of a workload on a machine."""
+    files = {"network.yaml": yaml.safe_dump(network(workload), sort_keys=False),
+             "design.yaml": design(machine, energies, 8 if workload in CHAINS else 16)}
+    for file, text in files.items():
+        (folder / file).write_text(text, "utf-8")
+    return map_network(load_network(folder / "network.yaml"), folder / "design.yaml")
+
+
+def products(known: dict[str, Any], folder: Path, write: Callable[[str], None]) -> None:
+    """One line for each product of the fused block: energies, and words of DRAM but those of weights."""
+    plan = planned("tpu_v4i", "gpt3_175B", known["designs"]["tpu_v4i"], folder)
+    tensor, found = 2048 * BLOCKS["gpt3_175B"][0], dict[str, tuple[float, float]]()
+    operands = {node.name: node.operands for node in plan.workload.layers}
+
+    def counted(node: str, space: str) -> bool:
+        return space != "Weights" or "Weights" in operands[node]
+
+    for entry, layer in zip(plan.workload.distinct(), plan.layers, strict=True):
+        spaces = layer.stats.levels[-1]["dataspaces"]
+        for node in entry.nodes:
+            found[node] = entry.layer.repeat * layer.stats.energy_pj, entry.layer.repeat * sum(
+                own["reads"] + own["fills"] + own["updates"] for space, own in spaces.items() if counted(node, space))
+    for group in plan.groups:
+        for node, cost in zip(group.nodes, group.cost.layers, strict=True):
+            found[node] = group.group.repeat * cost.energy_pj, group.group.repeat * sum(
+                moved.reads + moved.fills + moved.updates for (level, space), moved in cost.traffic.items()
+                if level == plan.hardware.arch.levels[-1].name and counted(node, space))
+    write(heading("product", "AccelForge, mJ", "ours, mJ", "more", "DRAM, AccelForge", "DRAM, ours"))
+    for node, theirs in known["block"].items():
+        energy, words = found[node]
+        write(row(node, f"{1e3 * theirs['energy_j']:.2f}", f"{1e-9 * energy:.2f}",
+                  f"{1e-9 * energy - 1e3 * theirs['energy_j']:+.2f}", f"{theirs['dram_words'] / tensor:.3g}",
+                  f"{words / tensor:.3g}"))
+    whole = [1e3 * sum(own["energy_j"] for own in known["block"].values()), 1e-9 * plan.stats.energy_pj]
+    write(row("all", *(f"{energy:.2f}" for energy in whole), f"{whole[1] - whole[0]:+.2f}",
+              f"{sum(own['dram_words'] for own in known['block'].values()) / tensor:.3g}",
+              f"{sum(words for _, words in found.values()) / tensor:.3g}"))
+
+
 def main() -> None:
     """Prints one line for each machine, workload and mode."""
     parser = argparse.ArgumentParser(description="AccelForge's recorded optima beside our plans")
     add_output(parser)
+    parser.add_argument("--products", action="store_true", help="the fused block of GPT-3 175B product by product")
+    options = parser.parse_args()
     known = json.loads((FOLDER / "accelforge_optima.json").read_text("utf-8"))
+    if options.products:
+        with markdown(options.output) as write, TemporaryDirectory() as folder:
+            products(known, Path(folder), write)
+        return
     optima = {(each["design"], each["workload"], each["fusion"]): each for each in known["optima"]}
-    with markdown(parser.parse_args().output) as write, TemporaryDirectory() as folder:
+    with markdown(options.output) as write, TemporaryDirectory() as folder:
         write(heading("machine", "workload", "fusion", "AccelForge, J", "ours, J", "AccelForge, s", "ours, s",
                       "EDP over AccelForge's", "saved by fusion, AccelForge and ours", "s of planning"))
         for machine, workload in dict.fromkeys(key[:2] for key in optima):
-            files = {"network.yaml": yaml.safe_dump(network(workload), sort_keys=False),
-                     "design.yaml": design(machine, known["designs"][machine], 8 if workload in CHAINS else 16)}
-            for file, text in files.items():
-                (Path(folder) / file).write_text(text, "utf-8")
             begun = time.monotonic()
-            plan = map_network(load_network(Path(folder) / "network.yaml"), Path(folder) / "design.yaml")
+            plan = planned(machine, workload, known["designs"][machine], Path(folder))
             seconds = time.monotonic() - begun
             theirs, ours = {}, {}
             for mode, stats in (("unfused", plan.unfused_stats), ("fused", plan.stats)):

@@ -187,7 +187,7 @@ def loss_of(parts: Sequence[Descended], curves: HardwareCurves, loads: Sequence[
     for part, run in zip(parts, runs, strict=True):
         levels = len(part.family.layer.arch.levels)
         machine = relaxed_design(curves.at(place), levels).machine.for_members(len(part.layers))
-        paid = cost(run.counts, run.use, machine.put_into(part.family.layer).machine, run.use.computes, SMOOTH)
+        paid = cost(run.counts, run.use, machine.put_into(part.family.layer).machine, SMOOTH)
         often = torch.tensor([loads[number] for number in part.layers], dtype=torch.float64)[:, None]
         energy = energy + (often * part.split(paid.energy)).sum(dim=0)
         cycles = cycles + (often * part.split(paid.cycles)).sum(dim=0)
@@ -263,8 +263,8 @@ def best_orders(part: Descended) -> DiscreteDecisions:
     layer, projection = part.family.layer, part.family.layer.projection
     nest = decode(draw(part.places, part.theta(), None, 1e-3), part.choices)
     options = [nest.order]
-    for stationary in range(len(projection.relevance)):
-        rows = np.argsort(np.array(projection.relevance[stationary], dtype=int), kind="stable")
+    for stationary in range(len(projection.relevant)):
+        rows = np.argsort(projection.relevant[stationary].astype(int), kind="stable")
         options.append(np.concatenate([nest.order[:-1], np.broadcast_to(rows[None, :, None], nest.order[-1:].shape)]))
     scored = [score(layer, replace(nest, order=order)) for order in options]
     pick = np.argmin([scores.energy * scores.cycles for scores in scored], axis=0)

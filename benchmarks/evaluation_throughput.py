@@ -29,7 +29,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace
 
 DESIGNS = ("gemmini_large", "gemmini_small", "weight_stationary", "output_stationary", "eyeriss_like", "simba_like")
 """The bundled designs, from few levels to many."""

@@ -53,7 +53,7 @@ from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
 
 WEIGHTS = ((1.0, 1.0), (1.5, 0.5), (0.5, 1.5))
-"""Exponents of energy and cycles that the mappings of each layer minimise."""
+"""How much energy and cycles count in the sum that a mapping minimises, each in units of the layer by itself."""
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -135,7 +135,8 @@ def layers_of(result: NetworkResult) -> Layers:
               if any(side) and (not side[0] or node.name in reads) and (not side[1] or node.name in hands)
               for unwritten in sorted(hands[node.name] if side[1] else {False})]
     shapes = _shapes(result.workload, specs, links)
-    tasks = [[(spec, runs, replace(task, weights=weights)) for spec, runs in shapes[name] for weights in WEIGHTS
+    tasks = [[(spec, runs, replace(task, sums=(runs * stats.energy_pj / energy, runs * stats.cycles / cycles)))
+              for stats in [result.layer_of(name).stats] for spec, runs in shapes[name] for energy, cycles in WEIGHTS
               for task in _tasks(spec, reads[name] if side[0] else None, unwritten)]
              for name, side, unwritten in wanted]
     outcomes = iter(search_all([task for group in tasks for _, _, task in group], SearchOptions()))

@@ -26,7 +26,7 @@ from provenance import Write, add_output, heading, markdown, row
 from fadiff_mapper import SearchOptions, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.model.loop_nest import pack
-from fadiff_mapper.search.lower_bound import lower_bound
+from fadiff_mapper.search.lower_bound.assemble import lower_bound
 from fadiff_mapper.search.lower_bound.proof import prove
 from fadiff_mapper.search.mapping_task import mapping_task
 

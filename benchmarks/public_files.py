@@ -38,8 +38,6 @@ from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import evaluate, map_layer
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.dropin.calls import call_mapper, call_model
-from fadiff_mapper.dropin.programs import MAPPER
 from fadiff_mapper.inputs.load import load, read_document
 from fadiff_mapper.inputs.native.tables import art_tree, ert_tree
 from fadiff_mapper.inputs.spec.mapping import Mapping as LoopMapping
@@ -47,6 +45,8 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.model.stats import Stats
+from fadiff_mapper.timeloop.calls import call_mapper, call_model
+from fadiff_mapper.timeloop.find_programs import MAPPER
 from fadiff_mapper.timeloop.run_model import SHOW_ALL, read_answer, run_text
 from fadiff_mapper.timeloop.verify import MODEL, TIMEOUT, compared, differences, real_model, verify
 

@@ -80,7 +80,7 @@ def shrunk(design: str, layer: str, bounds: dict[str, int]) -> Spec:
 def optimum(names: list[str], seeds: Sequence[int], write: Write) -> None:
     """Writes a row per design, small problem and metric: how many seeds find the optimum of the whole map space."""
     from fadiff_mapper.search.exhaustive import count
-    from fadiff_mapper.search.mapspace import build_mapspace
+    from fadiff_mapper.search.mapspace.build import build_mapspace
     write(heading("design", "layer", "bounds", "metric", "mappings", "found", "worst / optimum", "s for all",
                   "s for one search"))
     hits = total = cases = 0

@@ -1,4 +1,4 @@
-"""Build steps of the documents: formulas as MathML, and the page of rooms.
+"""Build steps of the documents: formulas as MathML, the page of rooms, and the figures of README.
 
 Everything is read from source text: neither the package nor its tests are imported.
 """
@@ -18,8 +18,13 @@ PACKAGE = ROOT / "fadiff_mapper"
 ROOMS_MARK = "<!-- rooms -->"
 """Stands in a page where the picture of the rooms goes."""
 
+FIGURES_MARK = "<!-- figures of README -->"
+"""Stands in a page where the table and the plot of README go."""
+
 ROOT_ROOM = "fadiff_mapper"
 """Name in the picture of the room that `ORDER` calls "": the files at the root of the package."""
+
+_FIGURES = re.compile(r"<!-- results: .*? -->\n(.*?)<!-- end of results -->", re.DOTALL)
 
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
@@ -29,8 +34,18 @@ _NO_REFERENCE = re.compile(
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Puts the picture of the rooms in its place."""
+    """Puts the picture of the rooms and the figures of README in their places."""
+    if FIGURES_MARK in markdown:
+        markdown = markdown.replace(FIGURES_MARK, readme_figures())
     return markdown.replace(ROOMS_MARK, rooms_html()) if ROOMS_MARK in markdown else markdown
+
+
+def readme_figures() -> str:
+    """The table and the plot of README, with links from the folder of the documents."""
+    figures = _FIGURES.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    if figures is None:
+        raise LookupError("README.md has no block of results")
+    return figures[1].replace("](docs/", "](")
 
 
 def on_page_content(content: str, **_: Any) -> str:

@@ -18,6 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.base.atomic_files import check_names, check_writable, lock, write_files
 from fadiff_mapper.base.deadline import never, with_grace
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError, attempted
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -32,12 +33,10 @@ if TYPE_CHECKING:
     from fadiff_mapper.design.result import DesignResult
     from fadiff_mapper.design.search_design import OnDesign
     from fadiff_mapper.design.space import DesignSpace, is_space, read_space
-    from fadiff_mapper.dropin.calls import call_mapper, call_model
-    from fadiff_mapper.dropin.shim import remove_launchers, write_launchers
     from fadiff_mapper.inference.infer import InferenceResult
     from fadiff_mapper.inference.language_model import LanguageModel, read_model
     from fadiff_mapper.inputs.load import Source, load, load_mapping, read_document, refuse_missing_energies
-    from fadiff_mapper.inputs.load_layers import files_of
+    from fadiff_mapper.inputs.load_layers import files_of, load_layers
     from fadiff_mapper.inputs.spec.mapping import Mapping
     from fadiff_mapper.model.evaluate_spec import evaluate
     from fadiff_mapper.model.stats import Stats
@@ -48,7 +47,9 @@ if TYPE_CHECKING:
     from fadiff_mapper.search.explanation.explain_run import explain_run, read_run
     from fadiff_mapper.search.options import Progress
     from fadiff_mapper.search.result import Result
+    from fadiff_mapper.timeloop.calls import call_mapper, call_model
     from fadiff_mapper.timeloop.doctor import examine
+    from fadiff_mapper.timeloop.launchers import remove_launchers, write_launchers
     from fadiff_mapper.timeloop.verify import real_model, verify
     from fadiff_mapper.workload import Workload
     from fadiff_mapper.workload.coverage import require_coverage
@@ -61,14 +62,14 @@ _HOME = {
     "base.version": ("__version__",), "calibration.calibrate": ("calibrate",),
     "calibration.correction": ("Calibration", "calibration_text", "read_calibration"),
     "calibration.measured_points": ("read_measured",), "design.result": ("DesignResult",),
-    "design.space": ("DesignSpace", "is_space", "read_space"), "dropin.calls": ("call_mapper", "call_model"),
-    "dropin.shim": ("remove_launchers", "write_launchers"),
+    "design.space": ("DesignSpace", "is_space", "read_space"),
     "inference.infer": ("InferenceResult",), "inference.language_model": ("LanguageModel", "read_model"),
     "inputs.load": ("load", "load_mapping", "read_document", "refuse_missing_energies"),
-    "inputs.load_layers": ("files_of",), "inputs.spec.mapping": ("Mapping",), "model.stats": ("Stats",),
+    "inputs.load_layers": ("files_of", "load_layers"), "inputs.spec.mapping": ("Mapping",), "model.stats": ("Stats",),
     "model.evaluate_spec": ("evaluate",), "network.options": ("NetworkOptions",),
     "network.result": ("NetworkResult",), "search.explanation.explain_run": ("explain_run", "read_run"),
-    "search.result": ("Result",), "timeloop.doctor": ("examine",), "timeloop.verify": ("real_model", "verify"),
+    "search.result": ("Result",), "timeloop.calls": ("call_mapper", "call_model"), "timeloop.doctor": ("examine",),
+    "timeloop.launchers": ("remove_launchers", "write_launchers"), "timeloop.verify": ("real_model", "verify"),
     "workload": ("Workload",), "workload.coverage": ("require_coverage",),
     "workload.readers.load_network": ("load_network",),
     "workload.readers.network_text": ("network_text", "save_network")}
@@ -97,28 +98,6 @@ SUMMARY = "fadiff.summary.json"
 
 CHECKPOINT = "fadiff.checkpoint.json"
 """The mappings of a network found so far, in its output folder: a run that was killed goes on from there."""
-
-
-def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled",
-                strict: bool = True, bits: AnyMapping[str, Any] | None = None) -> dict[str, Spec]:
-    """Reads one spec for every problem among some files, each together with all files that are no problem.
-
-    Args:
-        *files: Files in any order, folders or patterns of them, or names with `bundled:` in front.
-        jinja_data: Variables of the files' Jinja2 templates.
-        energy: As in `load`.
-        strict: As in `load`.
-        bits: As in `load`, in all problems.
-
-    Returns:
-        The specs by unique names, taken from the problems' files.
-
-    Raises:
-        FadiffError: As in `load`.
-    """
-    from fadiff_mapper.inputs import load_layers as reader
-    return reader.load_layers(reader.files_of(list(map(str, files))), jinja_data=jinja_data, energy=energy,
-                              strict=strict, bits=bits)
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,
@@ -172,7 +151,10 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
     from fadiff_mapper.gradient import with_layer_descent
     from fadiff_mapper.output import RESULT_FILES
     from fadiff_mapper.search import map_layers as layer_search
-    options = with_layer_descent(options or SearchOptions())
+    given: dict[str, Any] = {"metrics": (metric,) if isinstance(metric, str) else metric, "seed": seed,
+                             "time_limit": time_limit, "prove": prove, "gap": gap}
+    options = with_layer_descent(replace(options or SearchOptions(), **{
+        name: value for name, value in given.items() if value not in (None, ())}))
     names = list(specs) if isinstance(specs, AnyMapping) else []
     problems = list(specs.values() if isinstance(specs, AnyMapping) else specs)
     if sensitivities:
@@ -182,8 +164,7 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
                               "derivatives")
         for spec in problems:
             refuse_sparse(spec)
-    limit = options.time_limit if time_limit is None else time_limit
-    deadline = None if limit is None or begun is None else begun + limit
+    deadline = None if options.time_limit is None or begun is None else begun + options.time_limit
     root = Path(output or ".")
     folders = [root / name for name in names] if len(problems) > 1 else [root]
     if output is not None and len(folders) != len(problems):
@@ -191,7 +172,6 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
 
     def keep(index: int, result: Result) -> None:
         if output is not None:
-            from fadiff_mapper.base.atomic_files import write_files
             from fadiff_mapper.output.run_files import run_files
             write_files(folders[index], run_files(result))
         if on_better is not None:
@@ -199,9 +179,8 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
 
     with nullcontext() if output is None else _held(
             root, dict.fromkeys(folders, RESULT_FILES), (file for spec in problems for file in spec.files)):
-        results = layer_search.map_layers(
-            problems, options, metric=metric, seed=seed, time_limit=time_limit, prove=prove, gap=gap,
-            warm_starts=warm_starts, on_progress=on_progress, on_better=keep, stopped=stopped, deadline=deadline)
+        results = layer_search.map_layers(problems, options, warm_starts=warm_starts, on_progress=on_progress,
+                                          on_better=keep, stopped=stopped, deadline=deadline)
         late = with_grace(inf if deadline is None else deadline, stopped)
         for index, result in enumerate(results if sensitivities else ()):
             found, lost = attempted("sensitivities", lambda: mapping_sensitivities(
@@ -210,13 +189,12 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
                                      status=f"{result.status}; {lost}" if lost else result.status)
             keep(index, results[index])
         if output is not None and len(problems) > 1:
-            from fadiff_mapper.base.atomic_files import write_files
             from fadiff_mapper.output.run_files import summary_json
             write_files(root, {SUMMARY: summary_json(names, results)})
     return results
 
 
-def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
+def map_network(workload: Any, arch_spec: Design, options: NetworkOptions | None = None, *,
                 metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
                 gap: float | None = None, energy: str = "bundled", strict: bool = True,
                 jinja_data: AnyMapping[str, Any] | None = None, checkpoint_file: Path_ | None = None,
@@ -226,7 +204,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     """Plans a whole network: fused groups, their tiles, all mappings.
 
     Args:
-        workload: The network.
+        workload: A `Workload`, or anything that `load_network` reads.
         arch_spec: The design: a `Spec` (its problem is left out), a dict, a file or several.
         options: Effort and parts of the search; None is `NetworkOptions()`.
         metric, seed, time_limit, gap: Take the place of these fields of `options`.
@@ -237,7 +215,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
             they are read if it exists; None: `CHECKPOINT` in the output folder, if there is one.
         allow_partial: Whether the network may have operators that are not understood.
         output: Folder for the plan, its page, and the files of every layer and tile.
-        read: Further files that were read, such as the network's: no result is written over them.
+        read: Further files that were read: no result is written over them.
         begun: When the time limit begins, seconds of `time.monotonic`, where it holds for the files, too; None: now,
             and for the search alone.
         on_progress: Called with a stage and the network's value at every improvement.
@@ -258,10 +236,14 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     from fadiff_mapper.network.planning_clock import command_clock
     from fadiff_mapper.output import PLAN_FILES
     from fadiff_mapper.output.network_files import write_held
+    from fadiff_mapper.workload import Workload
     from fadiff_mapper.workload.coverage import require_coverage
+    from fadiff_mapper.workload.readers.load_network import load_network
+    files = (*read, *([workload] if isinstance(workload, str | PathLike) else []))
+    workload = workload if isinstance(workload, Workload) else load_network(workload)
     require_coverage(workload, allow_partial, "allow_partial=True")
     options = options or NetworkOptions()
-    descent, files = descent_for_network(options), tuple(read)
+    descent = descent_for_network(options)
     if not isinstance(arch_spec, Spec):
         sources = [arch_spec] if isinstance(arch_spec, str | PathLike | AnyMapping) else arch_spec
         files = (*files, *source_files(sources))
@@ -373,7 +355,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
             time.monotonic() > begun + time_limit)
 
 
-def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *, batch: Sequence[int] = (1,),
+def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
           prompt: int = 2048, generate: int = 512, frequency: float | None = None, metric: str = "edp", seed: int = 0,
           jobs: int | None = None, energy: str = "bundled", strict: bool = True,
           bits: AnyMapping[str, Any] | None = None, jinja_data: AnyMapping[str, Any] | None = None,
@@ -381,8 +363,9 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
     """Finds what the inference of a language model costs on a design: a prompt at once, then token after token.
 
     Args:
-        model: A `config.json` of Hugging Face's transformers, `bundled:models/NAME`, a dict of the same keys, or what
-            `read_model` gave. Weights are not read.
+        model: A `config.json` of Hugging Face's transformers, `bundled:models/NAME`, a dict of the same keys, what
+            `read_model` gave, or a PyTorch module, on any device: one of transformers counts as its configuration, any
+            other takes tokens [batch, prompt] and is traced for the prompt alone (`generate=1`). Weights are not read.
         design: As `arch_spec` of `map_network`; its compute units do what has no multiply-accumulates.
         batch: Numbers of sequences, each an inference of its own.
         prompt, generate: Tokens of a sequence, and tokens that are generated.
@@ -403,38 +386,41 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
 
     Raises:
         SpecError: The model's description or the design is wrong.
-        FadiffError: A number is out of range, the prompt is longer than the model's context, no unit of the design does
-            an operation, the design has no clock, LLMServingSim has no form for the model's layers, or the folder
-            cannot be written to.
+        FadiffError: A number is out of range, the prompt is longer than the model's context, a module cannot be traced
+            or would have to generate, no unit of the design does an operation, the design has no clock, LLMServingSim
+            has no form for the model's layers, or the folder cannot be written to.
     """
     from fadiff_mapper.inference import infer as inference
     from fadiff_mapper.inference import serving_profile as serving
-    from fadiff_mapper.inference.language_model import LanguageModel, read_model
+    from fadiff_mapper.inference.language_model import described
     from fadiff_mapper.inputs.load import read_document, source_files
     from fadiff_mapper.output import INFERENCE_FILES
     sources = [design] if isinstance(design, str | PathLike) else list(design) if isinstance(
         design, list | tuple) and all(isinstance(each, str | PathLike) for each in design) else []
     files = [*source_files(sources), *([model] if isinstance(model, str | PathLike) else [])]
-    described = model if isinstance(model, LanguageModel) else read_model(model)
+    read = described(model)
     if serving_profile and output is None:
         raise FadiffError("serving_profile: found no output; accepted: a folder to write to")
     folders: dict[Path, tuple[str, ...]] = {} if output is None else {Path(output): INFERENCE_FILES}
     if output is not None and serving_profile:
-        serving.check_describable(described)
+        serving.describable(read)
         folders |= {Path(output, "llmservingsim", name): names for name, names in serving.FILES.items()}
     arguments: dict[str, Any] = {"frequency": frequency, "metric": metric, "seed": seed, "jobs": jobs, "energy": energy,
                                  "strict": strict, "bits": bits, "stopped": stopped}
     with nullcontext() if output is None else _held(Path(output), folders, files):
-        read = read_document(*sources, jinja_data=jinja_data) if sources else design
-        result = inference.infer(described, read, batch=batch, prompt=prompt, generate=generate, **arguments)
+        document = read_document(*sources, jinja_data=jinja_data) if sources else design
+        result = inference.infer(read, document, batch=batch, prompt=prompt, generate=generate, **arguments)
         if output is not None:
-            from fadiff_mapper.base.atomic_files import write_files
             from fadiff_mapper.output.inference_files import inference_files
-            tables = serving.serving_profile(described, read, sequences=max(batch), prompt=prompt, generate=generate,
-                                             **arguments) if serving_profile else {}
+            tables = serving.serving_profile(
+                serving.describable(read), document, sequences=max(batch), prompt=prompt, generate=generate,
+                **arguments) if serving_profile else {}
             write_files(Path(output), inference_files(result))
             for name, texts in tables.items():
-                write_files(Path(output, "llmservingsim", name), texts)
+                folder = Path(output, "llmservingsim", name)
+                write_files(folder, texts)
+                for old in set(serving.FILES[name]).difference(texts):  # of another model's profile
+                    (folder / old).unlink(missing_ok=True)
         return result
 
 
@@ -445,7 +431,6 @@ def quickstart(folder: Path_) -> list[Path]:
     Raises FadiffError where the folder has one of these files already, or cannot be written to.
     """
     from fadiff_mapper.base import bundled_files
-    from fadiff_mapper.base.atomic_files import write_files
     from fadiff_mapper.base.text_formats import json_text
     from fadiff_mapper.inputs.schema import json_schema
     root, texts = Path(folder), {path.name: path.read_text(encoding="utf-8")
@@ -461,10 +446,9 @@ def quickstart(folder: Path_) -> list[Path]:
 @contextmanager
 def _held(root: Path, written: AnyMapping[Path, Sequence[str]], read: Iterable[Path_]) -> Iterator[None]:
     """A run's folder while its files are made, by folder and name: one run at a time, and none over an input."""
-    from fadiff_mapper.base import atomic_files
     inputs = list(map(Path, read))
     for folder, names in written.items():
-        atomic_files.check_names(folder, names, inputs)
-    with atomic_files.lock(root):
-        atomic_files.check_writable(root)
+        check_names(folder, names, inputs)
+    with lock(root):
+        check_writable(root)
         yield

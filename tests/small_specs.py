@@ -15,7 +15,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import with_places
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.search.mapspace import MapSpace, build_mapspace
+from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace
 from fadiff_mapper.search.options import Effort
 
 QUICK = SearchOptions(effort=Effort(chains=24, rounds=40, extra_rounds=0))

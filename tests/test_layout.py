@@ -20,8 +20,8 @@ ORDER = (
     "base", "kernel", "inputs.yaml", "inputs.spec", "inputs.native", "inputs.v04", "inputs.energy", "inputs",
     "workload", "workload.readers", "model", "calibration",
     "search.mapspace", "search.lower_bound", "search.explanation", "search",
-    "fusion", "network", "inference", "design", "gradient", "timeloop",
-    "output", "output.terminal", "dropin", "", "cli",
+    "fusion", "network", "inference", "design", "gradient",
+    "output", "timeloop", "output.terminal", "", "cli",
 )
 """The rooms: every folder imports from itself and from those before it, imports for type checking included."""
 

@@ -228,12 +228,15 @@ def block(name: str) -> Workload:
                  if e else {"latent": torch.empty(before, LatentBlock.LATENT + LatentBlock.TURNED)})
         module = GroupedBlock(e, tokens) if e else LatentBlock(tokens)
         x = torch.empty(tokens, e.width if e else LatentBlock.WIDTH)
-    return _stated(read_module(module.eval(), (x,), {**cache, **routing}, name), experts)
+    return _stated(read_module(module.eval(), (x,), {**cache, **routing}, name), experts, tokens)
 
 
-def _stated(network: Workload, experts: int) -> Workload:
-    """The network in which products of experts say so: those with weights for each of the experts at work."""
+def _stated(network: Workload, experts: int, tokens: int) -> Workload:
+    """The network in which the attention of several tokens says that its mask is causal, and products of experts say
+    so: those with weights for each of the experts at work."""
     def stated(node: Node) -> Node:
+        if node.op == "softmax" and node.shape and node.shape[-1] == tokens > 1:
+            return replace(node, causal=tokens)
         among = node.name.startswith(("mlp.", "experts."))
         if experts == 1 or node.layer is None or node.layer.repeat == 1 or not among:
             return node

@@ -33,8 +33,7 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.model.prepared_layer import UNLIMITED
-from fadiff_mapper.search.mapspace import build_mapspace
-from fadiff_mapper.search.mapspace.build import orders_at
+from fadiff_mapper.search.mapspace.build import build_mapspace, orders_at
 
 SAME = 1e-9
 """Numbers that differ by less than this share are equal: sums differ in their last bits."""

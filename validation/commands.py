@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from fadiff_mapper.inputs.load import load
 from fadiff_mapper.output.run_files import versions
 from fadiff_mapper.output.terminal.console import console, progress_line, table
 from fadiff_mapper.timeloop.find_programs import find_real
-from fadiff_mapper.timeloop.run_model import cleared
+from fadiff_mapper.timeloop.run_model import CLEARED
 
 from . import recording as recordings
 from .asking import ask_all
@@ -65,6 +66,11 @@ def run(options: argparse.Namespace) -> int:
     atomic_files.write_files(options.output, report_files(context))
     _print(context, options.output)
     return 0 if context.agrees else 1
+
+
+def cleared() -> dict[str, str]:
+    """The variables that runs of Timeloop do not inherit, with their values."""
+    return {name: value for name, value in os.environ.items() if name.startswith(CLEARED)}
 
 
 def corners(options: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.layer_family import family_of, random_decisions
-from fadiff_mapper.search.mapspace import MapSpace, build_mapspace
+from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace
 
 FAULTS = ("capacity", "fanout", "nowhere")
 """Faults that `random_mapping` builds in on purpose: tiles too large, too many instances, a data space kept nowhere."""
@@ -171,7 +171,8 @@ def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 
     """
     family, rng = family_of(layer, [space]), np.random.default_rng(seed)
     tables = family.factors
-    weight = rng.random((*tables.looping.shape[1:], batch)) ** UNEVEN * tables.looping[0].any(axis=1)[:, None, None]
+    looping: np.ndarray = np.any(tables.allowed[0, ..., 1:], axis=-1)
+    weight = rng.random((*looping.shape, batch)) ** UNEVEN * np.any(looping, axis=1, keepdims=True)[..., None]
     bounds = np.array(list(space.problem.bounds.values()))
     octaves = weight / weight.sum(axis=0).clip(min=1e-9) * np.log2(bounds)[:, None]
     factors, slopes = np.empty_like(octaves), np.empty_like(octaves)

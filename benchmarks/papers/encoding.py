@@ -62,7 +62,7 @@ class Encoding:
     @cached_property
     def factors(self) -> list[tuple[int, int]]:
         """(place, dimension) of each gene of a factor; a dimension's outermost open place takes what is left."""
-        movable = self.family.factors.movable[0]
+        movable = self.family.factors.allowed[0].sum(axis=-1) > 1
         return [(int(place), d) for d in range(movable.shape[1]) for place in np.flatnonzero(movable[:, d])[:-1]]
 
     @cached_property
@@ -95,7 +95,7 @@ class Encoding:
     def factor_choices(self) -> list[FactorChoice]:
         """The choices of all factors that can differ from 1, from each dimension's innermost place outwards."""
         tables = self.family.factors
-        looping = tables.looping[0]
+        looping = tables.allowed[0, ..., 1:].any(axis=-1)
         found = []
         for d in range(looping.shape[1]):
             for place in np.flatnonzero(looping[:, d]):

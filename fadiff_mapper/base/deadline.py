@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from math import inf
 from types import FrameType
 from typing import TypeAlias, TypeVar
 
@@ -88,16 +87,21 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-@contextmanager
-def given_up_at(moment: float, what: str) -> Iterator[None]:
-    """Inside the block, work is given up at a moment, wherever it is: for work that leaves nothing behind.
+LATE, LATE_SHARE = 2.0, 0.2
+"""Seconds, or the part of its time limit, by which a command may end later: whichever is more."""
 
-    `moment` is in seconds of `time.monotonic`, infinite without a limit; `what` is the work: "the input was read".
-    Outside the main thread nothing is given up. Raises OutOfTime once the moment has come.
+
+@contextmanager
+def reading_in_time(begun: float, limit: float | None) -> Iterator[None]:
+    """Inside the block input is read, which is given up at the moment when the command must end, wherever it is.
+
+    `begun` is in seconds of `time.monotonic`, the time limit in seconds; None: there is none. Outside the main thread
+    nothing is given up. Raises OutOfTime once the moment has come.
     """
-    if moment == inf or threading.current_thread() is not threading.main_thread():
+    if limit is None or not limit > 0 or threading.current_thread() is not threading.main_thread():
         yield
         return
+    moment = begun + limit + max(LATE, LATE_SHARE * limit)
 
     def ring(number: int, frame: FrameType | None) -> None:
         raise _Alarm
@@ -110,6 +114,6 @@ def given_up_at(moment: float, what: str) -> Iterator[None]:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except _Alarm:
-        raise OutOfTime(f"out of time before {what}; accepted: a longer time limit") from None
+        raise OutOfTime("out of time before the input was read; accepted: a longer time limit") from None
     finally:
         signal.signal(signal.SIGALRM, before)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from fadiff_mapper import api
-from fadiff_mapper.base.deadline import given_up_at
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.program_start import INTERRUPTED
-from fadiff_mapper.inputs.energy.source_names import CHOICES, COMPLETES
+from fadiff_mapper.inputs.energy.source_names import CHOICES
 from fadiff_mapper.search.options import MODELS, MOST_THREADS
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ __all__ = ["INTERRUPTED"]
 DONE, CHECK_FAILED, BAD_INPUT = 0, 1, 2
 """Exit codes: done; a check failed (constraints contradict each other, or real Timeloop disagrees); the input or the
 arguments are wrong, and the error lines say what is accepted. `INTERRUPTED` is that of Ctrl-C."""
-
-LATE_S, LATE = 2.0, 0.2  # seconds, or the part of its time limit, by which a command may end later: whichever is more
 
 T = TypeVar("T")
 
@@ -138,27 +136,73 @@ def add_gradient(parser: argparse.ArgumentParser, methods: str, accepted: Sequen
                              "equations as printed")
 
 
-MOST_DIGITS = 18  # digits of a whole number, so that it fits 64 bits
+def accepting(accepted: str, read: Callable[[str], T | None]) -> Callable[[str], T]:
+    """The type of an argument, in words `accepted`: texts for which `read` gives None or raises ValueError are refused.
+    """
+    def typed(text: str) -> T:
+        value = None
+        with suppress(ValueError):
+            value = read(text)
+        if value is None:
+            raise argparse.ArgumentTypeError(f'found "{text}"; accepted: {accepted}')
+        return value
+    return typed
 
 
-def _is_whole(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+def _whole(text: str, most: int = 1 << 63) -> int | None:
+    return int(text) if WHOLE.fullmatch(text) and 1 <= int(text) <= most else None
 
 
-def positive(text: str) -> int:
-    """The type of an argument that is a whole number from 1 on."""
-    value = int(text) if _is_whole(text) else 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number >= 1')
-    return value
+def _pair(text: str, read: Callable[[str], T]) -> tuple[str, T] | None:
+    """NAME=..., with any name."""
+    name, _, value = text.rpartition("=")
+    return (name, read(value)) if name else None
 
 
-def jobs(text: str) -> int:
-    """The type of an argument that says how much is done at a time."""
-    value, most = int(text) if _is_whole(text) else 0, MOST_THREADS
-    if not 1 <= value <= most:
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number from 1 to {most}')
-    return value
+def _variable(text: str) -> tuple[str, str] | None:
+    name, value = text.split("=", 1)
+    return (name, value) if name.isidentifier() else None
+
+
+def _number(text: str) -> tuple[str, int] | None:
+    pair = _pair(text, str)
+    return (pair[0], int(pair[1])) if pair and WHOLE.fullmatch(pair[1].removeprefix("-")) else None
+
+
+def _limit(text: str) -> tuple[str, float] | None:
+    name, _, value = text.rpartition("=")
+    return (name.strip(), float(value)) if name.strip() else None
+
+
+def _weights(text: str) -> tuple[float, ...] | None:
+    values = tuple(map(float, text.split(",")))
+    return values if all(0 < value < inf for value in values) else None
+
+
+def _numbers(text: str) -> tuple[int, ...] | None:
+    values = tuple(int(part) if part.strip().isdecimal() else 0 for part in text.split(","))
+    return values if all(values) else None
+
+
+def _shard(text: str) -> tuple[int, int] | None:
+    own, _, shards = text.partition("/")
+    return (int(own), int(shards)) if own.isdigit() and shards.isdigit() and 1 <= int(own) <= int(shards) else None
+
+
+WHOLE = re.compile("[0-9]{1,18}")
+"""A whole number that fits 64 bits."""
+positive = accepting("a whole number >= 1", _whole)
+jobs = accepting(f"a whole number from 1 to {MOST_THREADS}", lambda text: _whole(text, MOST_THREADS))
+variable = accepting("NAME=VALUE", _variable)
+dimension = accepting("NAME=N", lambda text: _pair(text, positive))
+shape = accepting("NAME=NxNxN", lambda text: _pair(text, lambda value: tuple(map(positive, value.split("x")))))
+number = accepting("NAME=N with a whole number", _number)
+limit = accepting("NAME=VALUE with a number", _limit)
+weights = accepting("numbers above 0 separated by commas", _weights)
+numbers = accepting("whole numbers >= 1 separated by commas", _numbers)
+shard = accepting("I/N with I from 1 to N", _shard)
+bits = accepting("NAME=N,... with bits from 1 to 256", lambda text: text if text == "auto" else {
+    name: float(value) for name, value in (part.split("=") for part in text.split(","))})
 
 
 def folder(text: str) -> str:
@@ -168,100 +212,9 @@ def folder(text: str) -> str:
     return text
 
 
-def variable(text: str) -> tuple[str, str]:
-    """The type of an argument NAME=VALUE with an identifier as its name."""
-    name, sign, value = text.partition("=")
-    if not sign or not name.isidentifier():
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=VALUE')
-    return name, value
-
-
-def _named(form: str, read: Callable[[str], T]) -> Callable[[str], tuple[str, T]]:
-    """The type of an argument NAME=..., with any name."""
-    def pair(text: str) -> tuple[str, T]:
-        name, sign, value = text.rpartition("=")
-        if not sign or not name:
-            raise argparse.ArgumentTypeError(f'found "{text}"; accepted: {form}')
-        return name, read(value)
-    return pair
-
-
-dimension = _named("NAME=N", positive)
-shape = _named("NAME=NxNxN", lambda value: tuple(positive(size) for size in value.split("x")))
-
-
-def bits(text: str) -> dict[str, float] | str:
-    """The type of an argument NAME=N,...: bits by tensor, which the reader of the input checks; or auto."""
-    if text == "auto":
-        return text
-    try:
-        return {name: float(value) for name, value in (part.split("=") for part in text.split(","))}
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=N,... with bits from 1 to 256') from None
-
-
-def number(text: str) -> tuple[str, int]:
-    """The type of an argument NAME=N with any name and any whole number."""
-    name, sign, value = text.rpartition("=")
-    if not sign or not name or not _is_whole(value.removeprefix("-")):
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=N with a whole number')
-    return name, int(value)
-
-
-def limit(text: str) -> tuple[str, float]:
-    """The type of an argument NAME=VALUE, where the name may be an expression."""
-    name, sign, value = text.rpartition("=")
-    try:
-        if sign and name.strip():
-            return name.strip(), float(value)
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=VALUE with a number')
-
-
-def weights(text: str) -> tuple[float, ...]:
-    """The type of an argument of numbers above 0, separated by commas."""
-    try:
-        values = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        values = ()
-    if not values or not all(0 < value < inf for value in values):
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: numbers above 0 separated by commas')
-    return values
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """The type of an argument of whole numbers >= 1, separated by commas."""
-    values = tuple(int(part) if part.strip().isdecimal() else 0 for part in text.split(","))
-    if not all(values):
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: whole numbers >= 1 separated by commas')
-    return values
-
-
-def shard(text: str) -> tuple[int, int]:
-    """The type of an argument I/N with 1 <= I <= N."""
-    own, _, shards = text.partition("/")
-    if own.isdigit() and shards.isdigit() and 1 <= int(own) <= int(shards):
-        return int(own), int(shards)
-    raise argparse.ArgumentTypeError(f'found "{text}"; accepted: I/N with I from 1 to N')
-
-
-def reading_in_time(options: argparse.Namespace) -> AbstractContextManager[None]:
-    """A block in which the input is read, at most until the command must end. Raises OutOfTime."""
-    seconds = options.time_limit
-    moment = inf if seconds is None or not seconds > 0 else options.begun + seconds + max(LATE_S, LATE * seconds)
-    return given_up_at(moment, "the input was read")
-
-
 def load_input(options: argparse.Namespace) -> Spec:
     """Reads the input that `inputs` describes, as one spec. Raises SpecError."""
     spec = api.load(*api.files_of(options.files), jinja_data=dict(options.variables), energy=options.energy,
                     strict=not options.lenient, bits=options.bits)
-    refuse_missing_energies(options, [spec])
+    api.refuse_missing_energies(spec, options.energy)
     return spec
-
-
-def refuse_missing_energies(options: argparse.Namespace, specs: Iterable[Spec]) -> None:
-    """Raises SpecError for a spec without energies that the options do not fill in."""
-    for spec in specs if options.energy not in COMPLETES else ():
-        api.refuse_missing_energies(spec)

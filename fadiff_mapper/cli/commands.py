@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fadiff_mapper import api
 from fadiff_mapper.base import atomic_files, bundled_files
-from fadiff_mapper.base.deadline import interruptible
+from fadiff_mapper.base.deadline import interruptible, reading_in_time
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.standard_streams import say, say_error
@@ -106,10 +106,11 @@ def map_problems(options: argparse.Namespace) -> int:
         tuple(options.metric or ()), options.seed, options.time_limit, options.jobs, options.method, options.model,
         options.effort, options.imperfect, options.exhaustive_limit, arguments.calibration(options), options.prove,
         options.gap)
-    with arguments.reading_in_time(options):
+    with reading_in_time(options.begun, options.time_limit):
         specs = api.load_layers(*options.files, jinja_data=dict(options.variables), energy=options.energy,
                                 strict=not options.lenient, bits=options.bits)
-        arguments.refuse_missing_energies(options, specs.values())
+        for spec in specs.values():
+            api.refuse_missing_energies(spec, options.energy)
     program, names, start = api.real_model() if options.verify else None, list(specs), options.warm_start
     if start is not None and len(specs) > 1:
         raise FadiffError(f"--warm-start {start}: there are {len(specs)} problems; accepted: one problem")
@@ -163,7 +164,7 @@ def map_network(options: argparse.Namespace) -> int:
         options.metric, not options.no_fusion, options.seed, options.time_limit, options.jobs, options.method,
         options.model, options.longest, arguments.calibration(options), options.gap)
     network_options.check(search)
-    with arguments.reading_in_time(options):
+    with reading_in_time(options.begun, options.time_limit):
         network = api.load_network(options.network, **arguments.sizes(options))
         api.require_coverage(network, options.allow_partial, "--allow-partial")
         design = api.read_document(*options.files, jinja_data=dict(options.variables))

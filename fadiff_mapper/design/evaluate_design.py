@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+import pickle
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
@@ -20,7 +21,7 @@ from fadiff_mapper.design.layer_entries import (
     arithmetic_bound,
     design_digest,
     digest_of,
-    layer_bound,
+    layer_bounds,
     layer_entries,
     layer_key,
     mapped_layer,
@@ -128,39 +129,24 @@ def _texts(node: Any) -> Iterator[str]:
 
 
 @dataclass
-class KeptPlans:
-    """The plans of the best design so far; others are dropped, as plans hold every mapping."""
-
-    metric: str
-    value: float = math.inf
-    point: Point | None = None
-    networks: tuple[NetworkResult, ...] = ()
-
-    def offer(self, outcome: DesignOutcome, networks: tuple[NetworkResult, ...]) -> None:
-        """Keeps the plans of a design if it is the best so far; no plans if the store had its figures."""
-        value = outcome.of(self.metric)
-        if networks and value < self.value:
-            self.value, self.point, self.networks = value, outcome.point, networks
-
-
-@dataclass(frozen=True)
 class DesignBench:
-    """Evaluates designs: the question, its parsed inputs, and the store."""
+    """Evaluates designs: the question, its parsed inputs, the store, and the plans of the best design mapped here."""
 
     question: DesignQuestion
     folder: Path | None  # of the store; None keeps nothing
 
-    def __reduce__(self) -> tuple[type[DesignBench], tuple[DesignQuestion, Path | None]]:
-        """Without parsed inputs, as each task carries the bench and every worker reads them itself."""
-        return DesignBench, (self.question, self.folder)
+    def __post_init__(self) -> None:
+        self.reader, self.store = DesignReader(self.question), ResultStore(self.folder)
+        self.planned: Point | None = None  # the best design so far whose plans are known, its metric, and the plans
+        self.value, self.plans = math.inf, tuple[NetworkResult, ...]()
 
     @cached_property
-    def reader(self) -> DesignReader:
-        return DesignReader(self.question)
+    def content(self) -> bytes:
+        """The bench as every task carries it, without parsed inputs, which each worker reads itself."""
+        return pickle.dumps((self.question, self.folder))
 
-    @cached_property
-    def store(self) -> ResultStore:
-        return ResultStore(self.folder)
+    def __reduce__(self) -> tuple[Callable[[bytes], DesignBench], tuple[bytes]]:
+        return received_bench, (self.content,)
 
     @cached_property
     def segments(self) -> tuple[Sequence[Segment], ...]:
@@ -174,14 +160,16 @@ class DesignBench:
         for network, weight, numbers, groups in zip(self.question.networks, self.question.weights, self.question.runs,
                                                     self.segments, strict=True):
             work = least_work(groups)
-            for entry, number in zip(network.distinct(), numbers, strict=True):
-                runs[number.layer] += weight * number.times * min(work.get(node, 1.0) for node in entry.nodes)
+            for entry, (layer, times) in zip(network.distinct(), numbers, strict=True):
+                runs[layer] += weight * times * min(work.get(node, 1.0) for node in entry.nodes)
         return tuple(runs)
 
-    @cached_property
-    def plans(self) -> KeptPlans:
-        """The plans of the best design that was mapped here."""
-        return KeptPlans(self.question.metrics[0])
+    def keep(self, outcome: DesignOutcome, plans: tuple[NetworkResult, ...]) -> None:
+        """Keeps the plans of a design, none if the store had its figures, if it is the best so far; others are dropped,
+        as plans hold every mapping."""
+        value = outcome.of(self.question.metrics[0])
+        if plans and value < self.value:
+            self.planned, self.value, self.plans = outcome.point, value, plans
 
     def least_at(self, point: Point, stopped: Over = never) -> LeastFigures | None:
         """The bound on all layers of a design, unfused; no bound on plans with fused groups.
@@ -192,16 +180,9 @@ class DesignBench:
             FadiffError: The point is no valid design, or the store cannot be written.
             OutOfTime: `stopped` was true before all layers were bounded.
         """
-        specs, total = self.reader.specs(point), LeastFigures(0.0, 0.0, 0.0)
-        design = design_digest(specs[0])
-        for spec, often in zip(specs, self.question.loads, strict=True):
-            if stopped():
-                raise OutOfTime
-            bound = layer_bound(spec, design, self.store)
-            if bound is None:
-                return None
-            total += bound.times(often)
-        return total
+        bounds = layer_bounds(self.reader.specs(point), self.store, stopped)
+        return None if bounds is None else sum(
+            (bound.times(often) for bound, often in zip(bounds, self.question.loads, strict=True)), LeastFigures())
 
     def mappings_at(self, point: Point) -> tuple[Mapping, ...]:
         """The best unfused mapping of every layer, as in `DesignQuestion.layers`; from the store, or searched again.
@@ -218,8 +199,8 @@ class DesignBench:
 
         Raises FadiffError if a layer has no mapping, or its stored mapping is invalid.
         """
-        specs, networks = self.reader.specs(point), self.plans.networks
-        if point != self.plans.point:
+        specs, networks = self.reader.specs(point), self.plans
+        if point != self.planned:
             entries = self._required(specs)
             networks = tuple(mapped_network(self.question, number, specs, entries, stopped)
                              for number in range(len(self.question.networks)))
@@ -235,6 +216,12 @@ class DesignBench:
         if reason := _missing_layer(self.question, entries):
             raise FadiffError(reason)
         return entries
+
+
+@lru_cache(maxsize=2)
+def received_bench(content: bytes) -> DesignBench:
+    """The bench as a worker first received it from the run's main process, with everything read since."""
+    return DesignBench(*pickle.loads(content))
 
 
 def _missing_layer(question: DesignQuestion, entries: Sequence[LayerEntry]) -> str:
@@ -258,13 +245,13 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
     network, weight, runs = question.networks[number], question.weights[number], question.runs[number]
     if not question.fuse:
         joined = other_reads(network, specs[0])
-        energy = joined.energy_pj + sum(entry.times * entries[entry.layer].energy_pj for entry in runs)
-        cycles = round(joined.cycles) + sum(entry.times * entries[entry.layer].cycles for entry in runs)
+        energy = joined.energy_pj + sum(times * entries[layer].energy_pj for layer, times in runs)
+        cycles = round(joined.cycles) + sum(times * entries[layer].cycles for layer, times in runs)
         return NetworkFigures(network.name, weight, energy, cycles, energy, cycles), None
     plan, design = None, design_digest(specs[0])
     key = digest_of(["plan", __version__, network_text(network), question.network_options.as_dict(),
-                     [layer_key(design, specs[entry.layer], question.layer_options) for entry in runs]])
-    whole = not any(entries[entry.layer].status == OUT_OF_TIME for entry in runs)
+                     [layer_key(design, specs[layer], question.layer_options) for layer, _ in runs]])
+    whole = not any(entries[layer].status == OUT_OF_TIME for layer, _ in runs)
     known = as_stored(NetworkFigures, store.get(key), (
         "energy_pj", "cycles", "unfused_energy_pj", "unfused_cycles")) if whole else None
     if known is None:
@@ -287,9 +274,9 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
         InvalidMapping: A stored mapping cannot run on the design.
     """
     network, runs = question.networks[number], question.runs[number]
-    own = tuple(specs[entry.layer] for entry in runs)
-    mapped = tuple(mapped_layer(entries[entry.layer], spec, question.layer_options)
-                   for entry, spec in zip(runs, own, strict=True))
+    own = tuple(specs[layer] for layer, _ in runs)
+    mapped = tuple(mapped_layer(entries[layer], spec, question.layer_options)
+                   for (layer, _), spec in zip(runs, own, strict=True))
     if question.fuse:
         # The planner loads modules that designs of single layers do not need.
         from fadiff_mapper.network.map_network import plan_network
@@ -337,21 +324,17 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
     """
     question, design = bench.question, design_digest(specs[0])
     network, runs = question.networks[number], question.runs[number]
-    own = [specs[entry.layer] for entry in runs]
+    own = [specs[layer] for layer, _ in runs]
     if question.calibration or is_sparse(own[0]):
         return None
     key = digest_of(["plan bound", __version__, network_text(network), question.fuse,
                      [layer_key(design, spec, question.layer_options) for spec in own]])
     least = as_stored(LeastFigures, bench.store.get(key), ("energy_pj", "cycles", "root_edp"))
     if least is None:
-        layers = []
-        for spec in own:
-            if stopped():
-                raise OutOfTime
-            bound = layer_bound(spec, design, bench.store)
-            if bound is None:
-                return None
-            layers.append(LeastLayer(bound.energy_pj, bound.cycles, bound.root_edp ** 2))
+        bounds = layer_bounds(own, bench.store, stopped)
+        if bounds is None:
+            return None
+        layers = [LeastLayer(bound.energy_pj, bound.cycles, bound.root_edp ** 2) for bound in bounds]
         plans = network_least(network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
         assert plans is not None
         least = LeastFigures(plans.bound("energy"), plans.bound("delay"), math.sqrt(plans.bound("edp")))
@@ -361,7 +344,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
 
 def design_bound(bench: DesignBench, specs: Sequence[Spec], stopped: Over = never) -> LeastFigures | None:
     """The bound on all plans of all networks on a design, each times its weight; arguments as for `plan_bound`."""
-    total = LeastFigures(0.0, 0.0, 0.0)
+    total = LeastFigures()
     for number, weight in enumerate(bench.question.weights):
         least = plan_bound(bench, number, specs, stopped)
         if least is None:
@@ -411,7 +394,7 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
         return refused(broken, area)
     least = None if question.calibration or is_sparse(specs[0]) else sum(
         (arithmetic_bound(spec).times(count) for spec, count in zip(specs, bench.least_loads, strict=True)),
-        LeastFigures(0.0, 0.0, 0.0))
+        LeastFigures())
     if least is None or not loses(question, least, area, rivals):
         try:
             least = design_bound(bench, specs, stopped) or least
@@ -434,5 +417,5 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     outcome = DesignOutcome(point, parameters, True, "", sum(each.weight * each.energy_pj for each in figures),
                             sum(each.weight * each.cycles for each in figures), area, figures, mapped=True,
                             bounds=bounds, cut_short=cut_short)
-    bench.plans.offer(outcome, plans if len(plans) == len(planned) else ())
+    bench.keep(outcome, plans if len(plans) == len(planned) else ())
     return outcome

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from importlib import import_module
+from math import inf
 from typing import Any, Protocol
 
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, listed
@@ -31,45 +29,18 @@ LOADED = "fadiff_mapper.network.map_network"
 WHOLE = ("ray",)  # backends that return the outcomes of a round together: joblib's generators do not support them
 
 
-@dataclass(frozen=True)
-class TimeLeft:
-    """The time for a round of evaluations."""
-
-    end: float | None = None
-    """Seconds since the epoch after which no design is begun, and designs being mapped are given up; None: no limit."""
-    first_kept: bool = False
-    """Whether the first design is evaluated even then, by its best mappings so far, so that there is an answer."""
-
-
 class Evaluated(Protocol):
     """Evaluates the designs of a round against rivals (see `evaluate_design`) within a time.
+
+    After `end`, in seconds since the epoch, no design is begun, and designs being mapped are given up; with
+    `first_kept` the first design is evaluated even then, by its best mappings so far, so that there is an answer.
 
     Outcomes come in the order of the points, each as soon as it and all before it are ready (all at once with `WHOLE`
     backends); None for a design that was not begun in time, or given up.
     """
 
-    def __call__(self, points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
-                 left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]: ...
-
-
-@dataclass(frozen=True)
-class SharedBench:
-    """A bench as every task carries it: pickled once per run, and unpacked once by each worker."""
-
-    bench: DesignBench
-
-    @cached_property
-    def content(self) -> bytes:
-        return pickle.dumps(self.bench)
-
-    def __reduce__(self) -> tuple[Callable[[bytes], SharedBench], tuple[bytes]]:
-        return _received, (self.content,)
-
-
-@lru_cache(maxsize=2)
-def _received(content: bytes) -> SharedBench:
-    """The bench as a worker first received it, with everything read since."""
-    return SharedBench(pickle.loads(content))  # from the run's main process
+    def __call__(self, points: Sequence[Point], rivals: Sequence[tuple[float, ...]], end: float = inf,
+                 first_kept: bool = False) -> Iterator[DesignOutcome | None]: ...
 
 
 Report = tuple[DesignOutcome | None, tuple[NetworkResult, ...], tuple[str, ...]]
@@ -77,20 +48,17 @@ Report = tuple[DesignOutcome | None, tuple[NetworkResult, ...], tuple[str, ...]]
 plans are large; changed lines of the store."""
 
 
-def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]], end: float | None,
-          kept: bool) -> Report:
+def _task(bench: DesignBench, point: Point, rivals: Sequence[tuple[float, ...]], end: float, kept: bool) -> Report:
     """A worker's task: evaluates one design within its time; `kept`: then by its best mappings so far."""
-    bench = shared.bench
-
     def over() -> bool:
-        return end is not None and time.time() > end
+        return time.time() > end
 
     outcome = None
     if kept or not over():
         with suppress(OutOfTime):
             outcome = evaluate_design(bench, point, rivals, over, give_up=not kept)
-    best = outcome is not None and bench.plans.point == point
-    return outcome, bench.plans.networks if best else (), tuple(bench.store.changed)
+    best = outcome is not None and bench.planned == point
+    return outcome, bench.plans if best else (), tuple(bench.store.changed)
 
 
 @contextmanager
@@ -114,16 +82,15 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
         most = jobs or usable_cores()
         workers = worker_processes(most, LOADED) if most > 1 else nullcontext(
             lambda function, calls: (function(*call) for call in calls))
-    carried = SharedBench(bench)
     with workers as shared:
-        def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
-                      left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
-            found = shared(_task, [(carried, point, rivals, left.end, left.first_kept and place == 0)
+        def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]], end: float = inf,
+                      first_kept: bool = False) -> Iterator[DesignOutcome | None]:
+            found = shared(_task, [(bench, point, rivals, end, first_kept and place == 0)
                                    for place, point in enumerate(points)])
             with closing(found):  # an early exit of the caller cancels the rest
                 for outcome, plans, changed in found:
                     if outcome is not None:
-                        bench.plans.offer(outcome, plans)
+                        bench.keep(outcome, plans)
                     bench.store.changed |= dict.fromkeys(changed)
                     yield outcome
 

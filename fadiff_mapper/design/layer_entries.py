@@ -28,7 +28,7 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping, found_mapping, is_sparse
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
-from fadiff_mapper.search.lower_bound import lower_bound
+from fadiff_mapper.search.lower_bound.assemble import lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import CorrectedCycles, Result
@@ -179,9 +179,9 @@ class LeastFigures:
     sum of the roots of the layers' bounds on EDP; this is sharper if layers trade energy for cycles.
     """
 
-    energy_pj: float
-    cycles: float
-    root_edp: float
+    energy_pj: float = 0.0
+    cycles: float = 0.0
+    root_edp: float = 0.0
 
     def times(self, count: float) -> LeastFigures:
         """The bound of `count` runs."""
@@ -190,10 +190,6 @@ class LeastFigures:
     def __add__(self, other: LeastFigures) -> LeastFigures:
         return LeastFigures(self.energy_pj + other.energy_pj, self.cycles + other.cycles,
                             self.root_edp + other.root_edp)
-
-    def __sub__(self, other: LeastFigures) -> LeastFigures:
-        return LeastFigures(self.energy_pj - other.energy_pj, self.cycles - other.cycles,
-                            self.root_edp - other.root_edp)
 
     def of(self, metric: str, area_mm2: float) -> float:
         """The bound on a metric of a design of known area, see `result.metric_exponents`."""
@@ -214,21 +210,30 @@ def arithmetic_bound(spec: Spec) -> LeastFigures:
     return LeastFigures(energy, cycles, sqrt(energy * cycles))
 
 
-def layer_bound(spec: Spec, design: str, store: ResultStore) -> LeastFigures | None:
-    """The proven bound of an unfused layer, stored for both proposal and mapping; None if unproven, for a layer without
-    a mapping, and if sparse.
+def layer_bounds(specs: Sequence[Spec], store: ResultStore, stopped: Over) -> list[LeastFigures] | None:
+    """The proven bounds of all unfused layers of a design, stored for both proposal and mapping; None if one is
+    unproven, for a layer without a mapping, and if sparse.
 
-    `design` is the `design_digest` of the spec. Raises FadiffError if the store cannot be written.
+    Raises:
+        FadiffError: The store cannot be written.
+        OutOfTime: `stopped` was true before all layers were bounded.
     """
-    if is_sparse(spec):
-        return None
-    key = digest_of(["bound", __version__, design, spec.literal["problem"], spec.constraints.native])
-    known = store.get(key) or {}
-    try:
-        return None if known["proven"] is None else LeastFigures(**known["proven"])
-    except (TypeError, KeyError):  # not stored yet, or not such an entry
-        task = mapping_task(spec)
-        bound = None if task.impossible else lower_bound(task.layer, task.space)
-        least = None if bound is None else LeastFigures(bound.energy, bound.delay, sqrt(bound.edp))
-        store.put(key, {"proven": least and asdict(least)})
-        return least
+    found, design = [], design_digest(specs[0])
+    for spec in specs:
+        if stopped():
+            raise OutOfTime
+        if is_sparse(spec):
+            return None
+        key = digest_of(["bound", __version__, design, spec.literal["problem"], spec.constraints.native])
+        known = store.get(key) or {}
+        try:
+            least = None if known["proven"] is None else LeastFigures(**known["proven"])
+        except (TypeError, KeyError):  # not stored yet, or not such an entry
+            task = mapping_task(spec)
+            bound = None if task.impossible else lower_bound(task.layer, task.space)
+            least = None if bound is None else LeastFigures(bound.energy, bound.delay, sqrt(bound.edp))
+            store.put(key, {"proven": least and asdict(least)})
+        if least is None:
+            return None
+        found.append(least)
+    return found

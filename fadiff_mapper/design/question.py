@@ -18,14 +18,6 @@ from fadiff_mapper.workload import Operator, Workload
 
 
 @dataclass(frozen=True)
-class NetworkLayer:
-    """One distinct layer of one network."""
-
-    layer: int  # its number in `DesignQuestion.layers`
-    times: int  # how often it runs in one run of the network
-
-
-@dataclass(frozen=True)
 class DesignQuestion:
     """The question for the best design of a space for some networks."""
 
@@ -50,10 +42,11 @@ class DesignQuestion:
         return tuple(found.values())
 
     @cached_property
-    def runs(self) -> tuple[tuple[NetworkLayer, ...], ...]:
-        """For each network its distinct layers, in the order of `Workload.distinct`."""
+    def runs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each network its distinct layers, in the order of `Workload.distinct`: number in `layers`, and runs
+        in one run of the network."""
         number = {layer.key: index for index, layer in enumerate(self.layers)}
-        return tuple(tuple(NetworkLayer(number[entry.layer.key], entry.times) for entry in network.distinct())
+        return tuple(tuple((number[entry.layer.key], entry.times) for entry in network.distinct())
                      for network in self.networks)
 
     @cached_property
@@ -61,8 +54,8 @@ class DesignQuestion:
         """How often each of `layers` runs in all networks together, times their weights."""
         runs = [0.0] * len(self.layers)
         for network, weight in zip(self.runs, self.weights, strict=True):
-            for entry in network:
-                runs[entry.layer] += weight * entry.times
+            for layer, times in network:
+                runs[layer] += weight * times
         return tuple(runs)
 
     @property

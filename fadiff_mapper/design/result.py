@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isnan, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from fadiff_mapper.base.atomic_files import lock
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.extras import require
+from fadiff_mapper.design.space import Value
 from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.network.result import NetworkResult, plans_among
 from fadiff_mapper.search.lower_bound.assemble import percent_above
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from fadiff_mapper.timeloop.verify import Verdict
-
-ParameterValue: TypeAlias = int | float | str  # the value of a parameter: a number, or a word such as "LPDDR4"
 
 EXPONENTS = {"edp": (1, 1, 0), "energy": (1, 0, 0), "delay": (0, 1, 0), "area": (0, 0, 1), "edap": (1, 1, 1)}
 """Metrics of a design by name: exponents of energy in pJ, cycles and area in mm2, whose product is minimised."""
@@ -65,7 +64,7 @@ class DesignOutcome:
     """One design of a space and its figures: sums over the networks, each times its weight."""
 
     point: tuple[int, ...]  # index into the values of every parameter, in the order of the space
-    parameters: dict[str, ParameterValue]  # values by name
+    parameters: dict[str, Value]  # values by name
     feasible: bool  # whether within all limits with every layer mapped; False also if not mapped
     reason: str = ""  # why it is infeasible; else empty
     energy_pj: float = inf  # infinite if infeasible
@@ -102,7 +101,7 @@ class DesignResult:
 
     name: str  # of the space
     space_size: int  # designs in it
-    ranges: dict[str, tuple[ParameterValue, ParameterValue, int]]  # parameter -> first and last value, number of values
+    ranges: dict[str, tuple[Value, Value, int]]  # parameter -> first and last value, number of values
     limits: dict[str, float]  # by name, such as `area_mm2`
     metrics: tuple[str, ...]  # to be minimised; several give a front
     outcomes: Sequence[DesignOutcome]  # every design proposed, in order, each once
@@ -207,7 +206,7 @@ class OutcomeTable(Sequence[DesignOutcome]):
         networks: Name and weight of every network.
     """
 
-    def __init__(self, values: Mapping[str, Sequence[ParameterValue]], networks: Sequence[tuple[str, float]]) -> None:
+    def __init__(self, values: Mapping[str, Sequence[Value]], networks: Sequence[tuple[str, float]]) -> None:
         self.values, self.networks = values, networks
         self.points, self.figures = array("I"), array("d")  # indices of every design; its figures, nan: none
         self.flags, self.reasons = bytearray(), array("I")

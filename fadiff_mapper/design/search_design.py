@@ -21,7 +21,7 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError, attempted, listed
 from fadiff_mapper.design.bound_designs import BoundDesigns, DesignDescent
 from fadiff_mapper.design.evaluate_design import SLACK, DesignBench, disagreement, evaluate_design
-from fadiff_mapper.design.executors import TimeLeft, executor
+from fadiff_mapper.design.executors import executor
 from fadiff_mapper.design.layer_entries import OUT_OF_TIME, LeastFigures
 from fadiff_mapper.design.proposers import BLACK_BOX, ExhaustiveDesigns, Proposer
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion, check_design_options, check_question
@@ -54,11 +54,7 @@ class DesignClock:
 
     def left(self) -> float:
         """Remaining seconds for the search of designs; infinite without a limit, below 0 if over."""
-        return self._end() - time.time()
-
-    def round(self, any_known: bool) -> TimeLeft:
-        """The time of the next round; `any_known`: a feasible design is known, so that all others may be given up."""
-        return TimeLeft() if self.limit is None else TimeLeft(self._end(), not any_known)
+        return self.end() - time.time()
 
     def begin_proposals(self) -> None:
         """Starts the time for judging designs."""
@@ -72,7 +68,8 @@ class DesignClock:
         """Whether a round that begins now is unlikely to map a design in time."""
         return self.left() < sum(median(seconds) for seconds in (self.proposals, self.mappings) if seconds)
 
-    def _end(self) -> float:
+    def end(self) -> float:
+        """The end of the search of designs, in seconds since the epoch; infinite without a limit."""
         if self.limit is None:
             return inf
         return self.start + self.limit - (self.designs_after() * median(self.mappings) if self.mappings else 0.0)
@@ -263,7 +260,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         def mapped_after() -> int:
             """Designs to map again after a search: for their last figures, and for plans not kept."""
             again = len(run.front) if installed() else 0
-            return again + bool(run.front and question.fuse and bench.plans.point != run.front[0].point)
+            return again + bool(run.front and question.fuse and bench.planned != run.front[0].point)
 
         limit = None if options.time_limit is None else options.time_limit - kept_back
         clock = DesignClock(limit, mapped_after, time.time())
@@ -277,7 +274,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
                     clock.missed |= bool(points)
                     return
                 begun, mapped = time.time(), False
-                for outcome in evaluated(points, rivals, clock.round(bool(run.front))):
+                for outcome in evaluated(points, rivals, clock.end(), clock.limit is not None and not run.front):
                     if outcome is not None and outcome.mapped and not mapped:
                         clock.mappings.append(time.time() - begun)
                         mapped = True

@@ -30,6 +30,7 @@ from fadiff_mapper.inputs.yaml.expressions import CONSTANTS, FUNCTIONS, Literal,
 from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.located import (
     LARGEST_WHOLE,
+    Check,
     Map,
     Reader,
     Seq,
@@ -320,7 +321,6 @@ def design_document(space: DesignSpace, point: Point) -> Map:
         if parameter.path:
             steps = find_entry(document, parameter.path, parameter.where)
             document = put(document, steps, values[parameter.name], parameter.where)
-    entries: dict[str, Any] = {}
     for path, tie in space.ties.items():
         try:
             value = evaluate(tie.expression, values)
@@ -328,10 +328,8 @@ def design_document(space: DesignSpace, point: Point) -> Map:
             raise tie.where.error(str(error)) from None
         if isinstance(value, float) and abs(value) <= LARGEST_WHOLE and value == int(value):
             value = int(value)      # as a depth must be
-        entries[path] = Literal(value) if isinstance(value, str) else value    # no further expression
-    for path, value in entries.items():
-        where = space.ties[path].where
-        document = put(document, find_entry(document, path, where), value, where)
+        value = Literal(value) if isinstance(value, str) else value    # no further expression
+        document = put(document, find_entry(document, path, tie.where), value, tie.where)
     return document
 
 
@@ -350,6 +348,8 @@ def design_architecture(space: DesignSpace, point: Point) -> Architecture:
 FORMS = "values: [V, ...], powers_of_two: [LOW, HIGH], or range: [LOW, HIGH] with step: STEP"
 TEXT_FORMS = "V,V,... or LOW:HIGH:STEP or LOW:HIGH:x2 (powers of two)"
 
+any_number = number()  # a check
+
 MOST_LISTED = 100_000  # values of one parameter that are held one by one, unlike ranges of whole numbers
 
 
@@ -357,9 +357,10 @@ def values_of_text(given: str, where: Where) -> Sequence[Value]:
     """The values in a text such as "8,16,32", "1024:32768:1024" or "8:64:x2". Raises SpecError for any other form."""
     bounds = given.split(":")
     if len(bounds) == 3:
+        ends = [_scalar(bound) for bound in bounds[:2]]
         if bounds[2].strip() == "x2":
-            return _powers_of_two(bounds[:2], where)
-        return _equally_spaced(*_bounds(bounds[:2], where), number(above=0)(_scalar(bounds[2]), where), where)
+            return _powers_of_two(ends, where)
+        return _equally_spaced(*_bounds(ends, where), number(above=0)(_scalar(bounds[2]), where), where)
     if len(bounds) > 1 or not all(part.strip() for part in given.split(",")):
         raise where.error(f"found {kind_of(given)}", TEXT_FORMS)
     return _listed_values([_scalar(part) for part in given.split(",")], where)
@@ -397,7 +398,7 @@ def _listed_values(value: Any, where: Where) -> Sequence[Value]:
     words = [isinstance(item, str) for item in given]
     if any(words) and not all(words):
         raise where.error("found numbers and words", "numbers alone, or words alone")
-    values = [Literal(item) if isinstance(item, str) else _whole(number()(item, place))
+    values = [Literal(item) if isinstance(item, str) else _whole(any_number(item, place))
               for item, place in given.placed()]
     twice = [item for item, count in Counter(values).items() if count > 1]
     if twice:
@@ -405,34 +406,27 @@ def _listed_values(value: Any, where: Where) -> Sequence[Value]:
     return tuple(values) if any(words) else tuple(sorted(values))
 
 
-def _powers_of_two(value: Any, where: Where) -> Sequence[Value]:
-    """Checks a pair of powers of two; all powers between them, both included."""
-    low, high = (integer(1)(item, where) for item in _pair(value, where))
-    for bound in (low, high):
-        if bound & (bound - 1):
-            raise where.error(f"found {bound}", f"powers of two, such as {1 << (bound.bit_length() - 1)} or "
-                                                f"{1 << bound.bit_length()}")
-    _check_order(low, high, where)
-    return tuple(1 << power for power in range(low.bit_length() - 1, high.bit_length()))
-
-
-def _bounds(value: Any, where: Where) -> tuple[float, float]:
+def _bounds(value: Any, where: Where, check: Check[float] = any_number) -> tuple[float, float]:
     """Checks the lower and the upper bound of a range."""
-    low, high = (_whole(number()(item, where)) for item in _pair(value, where))
-    _check_order(low, high, where)
-    return low, high
-
-
-def _pair(value: Any, where: Where) -> Sequence[Any]:
     given = sequence(value, where)
     if len(given) != 2:
         raise where.error(f"found a list of {len(given)}", "[LOW, HIGH]")
-    return given
-
-
-def _check_order(low: float, high: float, where: Where) -> None:
+    low, high = (check(item, where) for item in given)
     if low > high:
         raise where.error(f"found [{low}, {high}]", "a lower bound that is at most the upper one")
+    return low, high
+
+
+def _powers_of_two(value: Any, where: Where) -> Sequence[Value]:
+    """Checks a pair of powers of two; all powers between them, both included."""
+    def power(item: Any, where: Where) -> int:
+        bound = integer(1)(item, where)
+        if bound & (bound - 1):
+            raise where.error(f"found {bound}", f"powers of two, such as {1 << (bound.bit_length() - 1)} or "
+                                                f"{1 << bound.bit_length()}")
+        return bound
+    low, high = map(int, _bounds(value, where, power))
+    return tuple(1 << exponent for exponent in range(low.bit_length() - 1, high.bit_length()))
 
 
 def _equally_spaced(low: float, high: float, step: float, where: Where) -> Sequence[Value]:
@@ -490,7 +484,8 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
                                    "architecture: with nodes:, the v0.4 dialect")
     section = Reader(mapping(document.get(SECTION) or Map(where=document.where), document.at(SECTION)))
     parameters = (*section.take("parameters", _parameters, ()), *varied)
-    ties = section.take("ties", _ties, {})
+    node = section.take("ties", mapping, Map(where=document.where))  # a bare number is an expression, too
+    ties = {str(path): Tie(str(path), text(item, node.at(path)), node.at(path)) for path, item in node.items()}
     bounds = section.take("limits", _limits, {}) | _limits(dict(limits or {}), Where("limits"))
     energy = section.take("energy", one_of(*CHOICES), None)
     if section.node:
@@ -544,16 +539,10 @@ def _check_name(name: str, where: Where) -> None:
                           "function or constant of expressions")
 
 
-def _ties(value: Any, where: Where) -> dict[str, Tie]:
-    """The ties of a section by path; a bare number is an expression, too."""
-    node = mapping(value, where)
-    return {str(path): Tie(str(path), text(item, node.at(path)), node.at(path)) for path, item in node.items()}
-
-
 def _limits(value: Any, where: Where) -> dict[str, tuple[float, Where]]:
     """Greatest value and place of every limit by name."""
     node = mapping(value, where)
-    return {str(name): (number()(item, node.at(name)), node.at(name)) for name, item in node.items()}
+    return {str(name): (any_number(item, node.at(name)), node.at(name)) for name, item in node.items()}
 
 
 def _check(space: DesignSpace, limit_places: Mapping[str, Where], section: Where) -> None:

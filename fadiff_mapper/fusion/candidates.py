@@ -23,11 +23,12 @@ home level has room for them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations, pairwise, permutations, product
-from math import inf
+from math import inf, prod
 
 import numpy as np
 
@@ -46,11 +47,18 @@ from fadiff_mapper.fusion.estimates import (
     sheet_of,
 )
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Stay
-from fadiff_mapper.fusion.group_cost import operator_costs
+from fadiff_mapper.fusion.group_cost import cycles_with_operators, operator_costs
 from fadiff_mapper.fusion.group_legality import structure_violations
 from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, summed
 from fadiff_mapper.fusion.segments import Segment
-from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words, space_of, step_classes
+from fadiff_mapper.fusion.tile_steps import (
+    StepClass,
+    layer_steps,
+    resident_words,
+    space_of,
+    step_classes,
+    unmasked_steps,
+)
 from fadiff_mapper.model.vector_cost import vector_cost
 from fadiff_mapper.search.mapspace.build import divisors
 
@@ -207,7 +215,7 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
     halves = {home: words / 2 for home, words in compiled.usable.items()}  # so that tiles may be there twice
     found = [candidate for room in (compiled, replace(compiled, usable=halves))
              for sized in _best_sizes(hardware, room, price, limit)
-             for candidate in with_operators(hardware, sized.candidate())]
+             for candidate in _around_diagonal(hardware, room, sized, price)]
     return distinct(sorted(found, key=lambda candidate: price(candidate.estimate)))
 
 
@@ -323,28 +331,59 @@ def with_operators(hardware: Hardware, candidate: Candidate) -> list[Candidate]:
     """
     if not candidate.segment.charged:
         return [candidate]
-    group, found = candidate.group, list[Candidate]()
-    classes = [step_classes(group, layer, steps) for layer, steps in zip(group.layers, layer_steps(group), strict=True)]
+    found, group, estimate = list[Candidate](), candidate.group, candidate.estimate
+    masked, classes = replace(group, skips=hardware.arch.skips_masked), _classes(group)
+    if unmasked_steps(masked):
+        group, before, classes = masked, _executed(classes), _classes(masked)
+        part = _executed(classes) / before
+        estimate = OperatingPoint(part * estimate.energy_pj, part * estimate.cycles)
     try:
         costs = operator_costs(hardware, group, classes)
     except FadiffError:
         return []
     left_out = operators_alone(hardware, group.links)
-    energy = candidate.estimate.energy_pj + group.repeat * sum(own.energy_pj for own in costs)
+    energy = estimate.energy_pj + group.repeat * sum(own.energy_pj for own in costs)
     for doubled in (True, False):
         home = hardware.arch.levels[hardware.level(group.links[0].stay.level)]
         own = replace(group, double_buffered=frozenset({home.name} if doubled else ()))
         if doubled and home.usable is not None and max(resident_words(own, layer_steps(own), home)) >= home.usable:
             continue
-        busy = {hardware.arch.arithmetic.name: candidate.estimate.cycles}
-        for cost in costs:
-            for name, cycles in cost.busy.items():
-                busy[name] = busy.get(name, 0.0) + group.repeat * cycles
-        turn = candidate.estimate.cycles + group.repeat * sum(cost.cycles for cost in costs)
-        cycles = max(busy.values()) if doubled else turn
+        cycles, _ = cycles_with_operators(hardware, own, estimate.cycles / group.repeat, costs, {})
         found.append(replace(candidate, group=own, left_out=left_out,
-                             estimate=OperatingPoint(energy, cycles).less(left_out)))
+                             estimate=OperatingPoint(energy, group.repeat * cycles).less(left_out)))
     return found
+
+
+def _around_diagonal(hardware: Hardware, compiled: CompiledSegment, sized: SizedNest,
+                     price: NetworkPrice) -> list[Candidate]:
+    """A nest with its operators and, where blocks behind a causal mask are skipped, in halves, quarters and so on of
+    queries and keys, as long as estimates fall: smaller blocks lie closer to the diagonal."""
+    found = with_operators(hardware, sized.candidate())
+    mask = unmasked_steps(found[0].group) if found else None
+    if mask is None:
+        return found
+    (rows, keys, _), (*_, link), least, parts = mask, compiled.segment.links, inf, 2
+    assert link.causal is not None
+    while True:
+        tiles, dim = list(sized.tiles), sized.sheet.nest.dims[keys]
+        tiles[rows] = -(-link.causal[1] // parts)
+        tiles[keys] = _rounded(compiled.segment.problems[-1].bounds[dim] / parts, compiled.bases[-1].lanes.get(dim, 1))
+        blocks = [candidate for other in _in_sizes(compiled, sized.sheet.nest, price, [tuple(tiles)])
+                  for candidate in with_operators(hardware, other.candidate())]
+        now = min((price(candidate.estimate) for candidate in blocks), default=inf)
+        if now >= least:
+            return found
+        found, least, parts = [*found, *blocks], now, 2 * parts
+
+
+def _classes(group: FusedGroup) -> list[Counter[StepClass]]:
+    """The steps of each layer of a group."""
+    return [step_classes(group, layer, steps) for layer, steps in zip(group.layers, layer_steps(group), strict=True)]
+
+
+def _executed(classes: Sequence[Counter[StepClass]]) -> int:
+    """Multiply-accumulates of all layers in one run of a group."""
+    return sum(times * prod(step.shape) for own in classes for step, times in own.items())
 
 
 def _in_sizes(compiled: CompiledSegment, nest: TileNest, price: NetworkPrice,

@@ -112,6 +112,8 @@ class FusedLink:
         operators: what a compute unit does to the intermediate, in order; empty where it costs nothing.
         running: dimensions of this layer's output that are rows of a softmax: a loop may cut them in the one-pass form,
             in which a running maximum corrects the sums of earlier tiles.
+        causal: of a softmax behind a causal mask, the dimension of this layer's output that queries run along, and how
+            many of them follow one another (`workload.node.Node.causal`).
     """
 
     tensor: str
@@ -126,6 +128,7 @@ class FusedLink:
     company: Fraction = Fraction(0)
     operators: tuple[LinkOperator, ...] = ()
     running: frozenset[str] = frozenset()
+    causal: tuple[str, int] | None = None
 
     @cached_property
     def back(self) -> dict[str, str]:
@@ -215,6 +218,7 @@ class FusedGroup:
         spilled: True if partial sums of the last layer to which later steps add go to the outermost level in between
             and come back; False if they stay where they are summed up.
         second_reads: the residual operands that are read on the chip, instead of from outside.
+        skips: True if blocks of scores that a causal mask hides wholly are left out.
     """
 
     layers: tuple[FusedLayer, ...]
@@ -224,6 +228,7 @@ class FusedGroup:
     double_buffered: frozenset[str] = frozenset()
     spilled: bool = False
     second_reads: tuple[SecondRead, ...] = ()
+    skips: bool = False
 
     @property
     def steps(self) -> int:

@@ -357,8 +357,8 @@ def total_costs(hardware: Hardware,
     for machine, known in steps.items():
         tiles, counts = [tile for tile, _ in known], side_by_side([counts for _, counts in known])
         computes = np.array([tile.layer.problem.computes for tile in tiles], dtype=np.float64)
-        priced[machine] = counts, cost(counts, side_by_side([tile.use for tile in tiles]), tiles[0].layer.machine,
-                                       computes, EXACT)
+        use = replace(side_by_side([tile.use for tile in tiles]), computes=computes)
+        priced[machine] = counts, cost(counts, use, tiles[0].layer.machine, EXACT)
     found = iter([_layer_cost(group.layers[index].problem.computes, layer, *priced[machine], first)
                   for (group, index, layer), (machine, first) in zip(layers, places, strict=True)])
     costs = []
@@ -366,20 +366,39 @@ def total_costs(hardware: Hardware,
         parts = tuple(next(found) for _ in evaluated)
         operators = operator_costs(hardware, group, [layer.classes for layer in evaluated])
         cycles, energy = sum(layer.cycles for layer in parts), sum(layer.energy_pj for layer in parts)
-        busy: defaultdict[str, float] = defaultdict(float)
+        busy: dict[str, float] = {}
         if operators:
+            memories = {}
             for level in hardware.arch.levels:
                 words = [moved for part in parts for (name, _), moved in part.traffic.items() if name == level.name]
-                busy[level.name] += memory_cycles(level, sum(moved.reads for moved in words),
-                                                  sum(moved.fills + moved.updates for moved in words))
-            for each in operators:
-                for name, own_cycles in each.busy.items():
-                    busy[name] += own_cycles
-            busy[hardware.arch.arithmetic.name] += cycles  # a unit of this name is the same array
-            cycles = max(busy.values()) if group.side_by_side else cycles + sum(each.cycles for each in operators)
+                memories[level.name] = memory_cycles(
+                    level, sum(moved.reads for moved in words) / level.instances,
+                    sum(moved.fills + moved.updates for moved in words) / level.instances)
+            cycles, busy = cycles_with_operators(hardware, group, cycles, operators, memories)
             energy += sum(each.energy_pj for each in operators)
-        costs.append(FusedCost(group.repeat * cycles, group.repeat * energy, parts, operators, dict(busy)))
+        costs.append(FusedCost(group.repeat * cycles, group.repeat * energy, parts, operators, busy))
     return costs
+
+
+def cycles_with_operators(hardware: Hardware, group: FusedGroup, layers: float, operators: Sequence[VectorCost],
+                          memories: Mapping[str, float]) -> tuple[float, dict[str, float]]:
+    """Cycles of one run of a group, and those that the multiply-accumulators, each unit and each memory need in it.
+
+    Side by side, the busiest of these sets the time; in turn, times add up.
+
+    Args:
+        hardware: The design.
+        group: The group.
+        layers: Cycles of its layers.
+        operators: The operators between them.
+        memories: Cycles that memories need for words of the layers.
+    """
+    busy: defaultdict[str, float] = defaultdict(float, memories)
+    for each in operators:
+        for name, cycles in each.busy.items():
+            busy[name] += cycles
+    busy[hardware.arch.arithmetic.name] += layers  # a unit of this name is the same array
+    return max(busy.values()) if group.side_by_side else layers + sum(each.cycles for each in operators), dict(busy)
 
 
 def operator_costs(hardware: Hardware, group: FusedGroup,
@@ -429,7 +448,7 @@ def _layer_cost(needed: int, evaluated: EvaluatedLayer, counts: Counts, price: C
     """Sums over the steps of one layer.
 
     Args:
-        needed: multiply-accumulates of the layer without recomputation.
+        needed: multiply-accumulates of the layer without recomputation, those that a mask hides included.
         evaluated: the layer.
         counts: access counts of steps, its own among them, with the words that earlier steps left in place.
         price: their cycles and energies.
@@ -448,7 +467,7 @@ def _layer_cost(needed: int, evaluated: EvaluatedLayer, counts: Counts, price: C
         components.update(_components(tile, price, row, times))
         for key, words in _traffic(tile, counts, row, times).items():
             traffic[key] = traffic.get(key, GroupTraffic()).plus(words)
-    return LayerCost(cycles, energy, executed, executed - needed, traffic, dict(components), tuple(steps))
+    return LayerCost(cycles, energy, executed, max(executed - needed, 0), traffic, dict(components), tuple(steps))
 
 
 def _components(tile: EvaluatedTile, price: Cost, row: int, times: int) -> dict[str, float]:

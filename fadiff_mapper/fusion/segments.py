@@ -240,7 +240,7 @@ class _SegmentParts:
             self.links[key] = (own, _slides(own, consumer.problem), whole), self.number(
                 (own.tensor, tuple(own.dims.items()), tuple(own.padding.items()), tuple(own.pooled.items()),
                  own.written, tuple(own.between.items()), own.whole, own.elsewhere, own.company, whole, own.running,
-                 tuple(operator.key for operator in own.operators)))
+                 own.causal, tuple(operator.key for operator in own.operators)))
         return self.links[key]
 
 
@@ -336,6 +336,11 @@ def _group_link(link: NetworkLink, producer: Operator, apart: bool) -> FusedLink
                       {axis.dimension: composed(axis.slides[:axis.pools]) for axis in axes if axis.pools},
                       bool(link.also_read_by), between, frozenset(handed), link.elsewhere,
                       running=frozenset(link.running))
+    bounds = producer.problem.bounds
+    rows = [dim for dim in output.dimensions - found.running - {RUNS} if bounds[dim] > 1]
+    if link.causal and len(rows) == len(found.running) == 1 and rows[0] in found.dims and not found.between and (
+            bounds[rows[0]] % link.causal == 0 and link.causal <= bounds[min(found.running)]):
+        found = replace(found, causal=(rows[0], link.causal))
     if not link.elsewhere or found.beside:  # all that is read has room of its own
         company = Fraction(0)
     elif found.lies_pooled:                 # words of others are pooled, too, when they come

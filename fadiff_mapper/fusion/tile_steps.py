@@ -211,12 +211,13 @@ def touched_points(rank: tuple[Term, ...], problem: Problem, dim: str, points: r
 
 
 class _LoopStep(NamedTuple):
-    """A step of one loop as a layer sees it: `points` of the dimension that it moves (1 for none), 0 for no work.
+    """A step of one loop as a layer sees it: `points` of the dimension `cut` that it moves (1 for none), 0 for no work.
 
     `operands`: for each that is followed the rank that the loop moves and its new points, or None and whether (1 or 0)
     the operand is new at all.
     """
 
+    cut: str | None
     points: int
     operands: tuple[tuple[int | None, int], ...]
     first_sum: bool
@@ -229,21 +230,28 @@ def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Cou
     if steps.counted is not None:
         followed[steps.counted[0]] = steps.counted[1]
     spaces = [space_of(problem, name) for name in followed]
-    columns = []
+    columns: list[list[_LoopStep]] = []
     for loop, cut, spans in zip(group.loops, steps.cut, steps.spans, strict=True):
         adds = cut is not None and cut not in problem.output.dimensions
         fetched = [_fetched(space, loop.dim in stay.across, problem, cut, spans)
                    for space, stay in zip(spaces, followed.values(), strict=True)]
-        columns.append(Counter(
-            _LoopStep(len(span.done), tuple(points[step] for points in fetched), not adds or step == 0,
-                      not adds or step == len(spans) - 1) for step, span in enumerate(spans)))
+        columns.append([
+            _LoopStep(cut, len(span.done), tuple(points[step] for points in fetched), not adds or step == 0,
+                      not adds or step == len(spans) - 1) for step, span in enumerate(spans)])
+    mask = unmasked_steps(group)
+    both: tuple[int, ...] = ()  # loops over queries and keys, where the layer works in several steps of each
+    if mask and all(sum(part.points > 0 for part in columns[loop]) > 1 for loop in mask[:2]):
+        both = mask[:2]
+    counted_columns: list[Counter[tuple[_LoopStep, ...]]] = [
+        Counter((part,) for part in column) for loop, column in enumerate(columns) if loop not in both]
+    if mask and both:
+        counted_columns.append(_unmasked_pairs(columns[mask[0]], columns[mask[1]], mask[2]))
     classes: Counter[StepClass] = Counter()
-    for picked in product(*(column.items() for column in columns)):
-        parts = [part for part, _ in picked]
+    for picked in product(*(column.items() for column in counted_columns)):
+        parts = [part for some, _ in picked for part in some]
         if not all(part.points for part in parts):
             continue
-        extents = problem.bounds | {dim: part.points for dim, part in zip(steps.cut, parts, strict=True)
-                                    if dim is not None}
+        extents = problem.bounds | {part.cut: part.points for part in parts if part.cut is not None}
         fresh = []
         for k, space in enumerate(spaces):
             axes, times = list(space.tile_extents(extents)), 1
@@ -258,6 +266,55 @@ def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Cou
                          all(part.first_sum for part in parts), all(part.last_sum for part in parts), counted)
         classes[step] += math.prod(count for _, count in picked)
     return classes
+
+
+def unmasked_steps(group: FusedGroup) -> tuple[int, int, list[int]] | None:
+    """The steps of attention that a causal mask leaves, if the group skips the others.
+
+    Returns:
+        The loops over queries and over keys and, for each step over queries, the steps over keys that any of its
+        queries sees: the first so many. None where nothing is skipped, as one of the loops is missing.
+    """
+    link = group.links[-1] if group.links else None
+    if link is None or link.causal is None or not group.skips:
+        return None
+    (rows, queries), (own_keys,), dims = link.causal, link.running, [loop.dim for loop in group.loops]
+    if link.dims[rows] not in dims or link.dims[own_keys] not in dims:
+        return None
+    over_rows, over_keys = dims.index(link.dims[rows]), dims.index(link.dims[own_keys])
+    extent, keys = (group.layers[-2].problem.bounds[dim] for dim in (rows, own_keys))
+    seen, tile = [], group.loops[over_rows].tile
+    for start in range(0, extent, tile):
+        last = min(start + tile, extent) - 1
+        latest = last % queries if start // queries == last // queries else queries - 1
+        seen.append(-(-(keys - queries + latest + 1) // group.loops[over_keys].tile))
+    return over_rows, over_keys, seen
+
+
+def _unmasked_pairs(rows: Sequence[_LoopStep], keys: Sequence[_LoopStep],
+                    seen: Sequence[int]) -> Counter[tuple[_LoopStep, ...]]:
+    """The steps of the loops over queries and keys, together, of which step `i` over queries has the first `seen[i]`.
+
+    What earlier queries fetched for a step over keys is there, and the last of its steps finishes a query's sums.
+    """
+    first, second = (part.operands for part in [part for part in rows if part.points][:2])
+    once = [own == (None, 1) and after == (None, 0) for own, after in zip(first, second, strict=True)]
+    before = [Counter[_LoopStep]()]
+    for part in keys:
+        before.append(before[-1] + Counter([part]))
+    pairs: Counter[tuple[_LoopStep, ...]] = Counter()
+    fetched = 0
+    for row, stop in zip(rows, seen, strict=True):
+        for start, end, new in ((0, min(fetched, stop), 0), (min(fetched, stop), stop, 1)):
+            own = row._replace(operands=tuple((None, new) if single else operand
+                                              for operand, single in zip(row.operands, once, strict=True)))
+            last = end == stop > start
+            for part, times in (before[end - last] - before[start]).items():
+                pairs[own, part] += times
+            if last:
+                pairs[own, keys[end - 1]._replace(last_sum=True)] += 1
+        fetched = max(fetched, stop)
+    return pairs
 
 
 def _fetched(space: DataSpace, retained: bool, problem: Problem, cut: str | None,

@@ -26,10 +26,16 @@ def adam_step(theta: torch.Tensor, rate: float) -> Callable[..., None]:
     return step
 
 
-def geometric(start: float, end: float, ratio: float) -> float:
-    """`start` at ratio 0, `end` at ratio 1, equal factors from step to step; both above 0."""
-    value: float = start * (end / start) ** ratio
-    return value
+def cooled(steps: int, temperatures: tuple[float, float],
+           weights: tuple[float, float]) -> Iterator[tuple[float, float, float]]:
+    """For each step of a descent the ratio, 0 in the first one and 1 in the last, temperature, and weight of penalties.
+
+    Both change by equal factors from step to step, from the first of two numbers above 0 to the second.
+    """
+    for step in range(steps):
+        ratio = step / max(steps - 1, 1)
+        temperature, weight = (start * (end / start) ** ratio for start, end in (temperatures, weights))
+        yield ratio, temperature, weight
 
 
 @contextmanager

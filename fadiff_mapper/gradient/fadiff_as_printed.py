@@ -43,7 +43,7 @@ def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = Non
     counts = Counts(reads, fill, updates, partitions(tile, SMOOTH, active or all_active(nest)), fill + down)
     if layer.machine.element_words is not None:  # as in the other models: the paper has one width of words
         counts = replace(counts, words=element_words(counts, nest, projection, *layer.machine.element_words))
-    return NestEvaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, use.computes, SMOOTH))
+    return NestEvaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, SMOOTH))
 
 
 LAYER_MODELS: dict[str, Callable[[PreparedLayer, Nest, Active | None], NestEvaluation]] = {

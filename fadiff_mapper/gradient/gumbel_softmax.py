@@ -94,9 +94,9 @@ def places_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) ->
     The map spaces share levels and dimensions; `tables` are their tables if already built.
     """
     tables = tables or factor_tables(spaces)
-    looping: np.ndarray = np.any(tables.looping, axis=0)                                           # [P, D]
+    looping: np.ndarray = np.any(tables.allowed[..., 1:], axis=(0, -1))  # [P, D]
     used = [int(place) for place in np.flatnonzero(looping.any(axis=1))] or [looping.shape[0] - 1]
-    free = tables.movable[:, used]                                                                 # [W, P, D]
+    free = (tables.allowed.sum(axis=-1) > 1)[:, used]  # [W, P, D]
     # the last True along axis P is the first of the reversed axis, which argmax finds
     last = free.shape[1] - 1 - free[:, ::-1].argmax(axis=1)
     residual = free & (np.arange(free.shape[1])[:, None] == last[:, None])

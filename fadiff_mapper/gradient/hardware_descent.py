@@ -166,8 +166,8 @@ def relaxed_around(question: DesignQuestion, widest: Sequence[Spec], specs: Sequ
     by_name: dict[str, Result] = {}
     for number, workload in enumerate(question.networks):  # layer names carry the number of their network
         every += [tuple(f"{number}/{name}" for name in chain) for chain, _ in chains(workload)]
-        by_name |= {f"{number}/{name}": results[run.layer]
-                    for name, run in by_node(workload, question.runs[number]).items()}
+        by_name |= {f"{number}/{name}": results[layer]
+                    for name, (layer, _) in by_node(workload, question.runs[number]).items()}
         runs |= {f"{number}/{name}": question.weights[number] * repeat for name, repeat in repeats_of(workload).items()}
         pairs |= {(f"{number}/{segment.nodes[0]}", f"{number}/{segment.nodes[1]}"): segment
                   for segment in (segments(workload, 2) if question.fuse and names else ()) if not segment.batched}

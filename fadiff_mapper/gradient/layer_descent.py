@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fadiff_mapper.gradient.adam import adam_step, geometric, one_torch_thread
+from fadiff_mapper.gradient.adam import adam_step, cooled, one_torch_thread
 from fadiff_mapper.gradient.fadiff_as_printed import LAYER_MODELS
 from fadiff_mapper.gradient.gumbel_softmax import (
     FactorPlaces,
@@ -69,11 +69,9 @@ def descend(state: SearchState, rng: np.random.Generator, model: str = "refined"
     values = state.value(best, member, "start")
     with one_torch_thread():
         step_by_adam = adam_step(theta, RATE)
-        for step in range(steps):
+        for step, (_, temperature, weight) in enumerate(cooled(steps, TEMPERATURES, WEIGHTS), 1):
             if state.out_of_time():
                 break
-            ratio = step / max(steps - 1, 1)
-            temperature, weight = geometric(*TEMPERATURES, ratio), geometric(*WEIGHTS, ratio)
             factors = draw(places, theta, gumbel(places, batch, generator), temperature)
             drawn = decode(factors, choices)
             drawn_values = state.value(drawn, member, "descent")
@@ -86,7 +84,7 @@ def descend(state: SearchState, rng: np.random.Generator, model: str = "refined"
                 family.layer, places, theta, nest, smooth, family.spaces[0].constraints.min_parallelism)
             loss.sum().backward()  # type: ignore[no-untyped-call]
             step_by_adam()
-            if (step + 1) % reorder_every == 0:
+            if step % reorder_every == 0:
                 choices = _redecided(state, member, drawn, choices, rng)
     return best
 

@@ -113,7 +113,7 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
                        written[columns], network.home,
                        int(network.sums[batch.sites[0]]), layer.projection.read_write.index(True))
     counts = sigma_weighted_counts(evaluation, nest, links)
-    fused = cost(counts, evaluation.use, layer.machine, evaluation.use.computes, SMOOTH)
+    fused = cost(counts, evaluation.use, layer.machine, SMOOTH)
     sizes = torch.tensor([[space.problem.tensor_size(dataspace) for dataspace in space.problem.dataspaces]
                           for space in batch.family.spaces], dtype=torch.float64)[:, :, None]
 

@@ -41,7 +41,7 @@ from fadiff_mapper.fusion.candidates import candidates_along, cuts_whole
 from fadiff_mapper.fusion.estimates import Candidate, LayerBase, group_bases, homes
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.fusion.segments import Segment, chains, segments
-from fadiff_mapper.gradient.adam import adam_step, geometric, one_torch_thread
+from fadiff_mapper.gradient.adam import adam_step, cooled, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, decode, draw, gumbel
 from fadiff_mapper.gradient.network_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, FamilySites, RelaxedNetwork, relaxed_network
@@ -121,11 +121,9 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: 
                 + weight * ((shares * total.broken).sum(dim=0) + broken)), factors
 
     with one_torch_thread():
-        for step in range(steps):
+        for ratio, temperature, weight in cooled(steps, TEMPERATURES, WEIGHTS):
             if stopped():
                 break
-            ratio = step / max(steps - 1, 1)
-            temperature, weight = geometric(*TEMPERATURES, ratio), geometric(*WEIGHTS, ratio)
             value, _ = loss(ratio < QUIET, temperature, weight)
             value.sum().backward()  # type: ignore[no-untyped-call]  # restarts are independent: each has its gradient
             for move in move_factors:

@@ -52,7 +52,7 @@ def layer_network(model: LanguageModel, layers: Layers, batch: int, tokens: int,
         scores = product(to, "attention.scores", q, to.turn("attention.keys", k), shape)
         if model.capped:
             scores = to.node("attention.cap", "tanh", [scores], shape)
-        weights = to.node("attention.softmax", "softmax", [scores], shape, (-1,))
+        weights = to.node("attention.softmax", "softmax", [scores], shape, (-1,), causal=tokens)
         return product(to, "attention.values", weights, v, (*q.shape[:-1], v.shape[-1]))
 
     def feed_forward(name: str, given: Tensor, inner: int) -> Tensor:

@@ -18,7 +18,7 @@ import numpy as np
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inference.blocks import ends_network, layer_network
-from fadiff_mapper.inference.language_model import LanguageModel
+from fadiff_mapper.inference.language_model import LanguageModel, TracedModel
 from fadiff_mapper.inputs.native.arch import cycle_seconds
 from fadiff_mapper.inputs.native.problem import literal_bits, with_bits
 from fadiff_mapper.inputs.spec.arch import Architecture
@@ -26,7 +26,7 @@ from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import Map, known, mapping
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.vector_cost import VectorCost, vector_cost
+from fadiff_mapper.model.vector_cost import VectorCost, memory_cycles, vector_cost
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
@@ -104,7 +104,7 @@ class BatchOutcome:
 class InferenceResult:
     """The costs of a model's inference on a design."""
 
-    model: LanguageModel
+    model: LanguageModel | TracedModel
     design: str  # name of the design
     prompt: int
     generate: int
@@ -177,10 +177,10 @@ class StepCosts:
     shares: tuple[tuple[OperatorShare, ...], ...]  # of each step
 
 
-def infer(model: LanguageModel, design: Design, *, batch: Sequence[int] = (1,), prompt: int = 2048, generate: int = 512,
-          frequency: float | None = None, metric: str = "edp", seed: int = 0, jobs: int | None = None,
-          energy: str = "bundled", strict: bool = True, bits: Mapping[str, Any] | None = None,
-          stopped: Over = never) -> InferenceResult:
+def infer(model: LanguageModel | TracedModel, design: Design, *, batch: Sequence[int] = (1,), prompt: int = 2048,
+          generate: int = 512, frequency: float | None = None, metric: str = "edp", seed: int = 0,
+          jobs: int | None = None, energy: str = "bundled", strict: bool = True,
+          bits: Mapping[str, Any] | None = None, stopped: Over = never) -> InferenceResult:
     """Finds time and energy of an inference; arguments and errors are those of `api.infer`."""
     _check(model, batch, prompt, generate, frequency)
     steps = [step for number in batch for step in _steps(model, number, prompt, generate)]
@@ -196,7 +196,7 @@ def infer(model: LanguageModel, design: Design, *, batch: Sequence[int] = (1,), 
                            costs.mapped)
 
 
-def step_costs(model: LanguageModel, design: Design, steps: Sequence[Step], lengths: Mapping[int, int], *,
+def step_costs(model: LanguageModel | TracedModel, design: Design, steps: Sequence[Step], lengths: Mapping[int, int], *,
                frequency: float | None, metric: str, seed: int, jobs: int | None, energy: str, strict: bool,
                bits: Mapping[str, Any] | None, stopped: Over) -> StepCosts:
     """Maps every distinct problem of some steps once, and charges all of their operators.
@@ -249,7 +249,7 @@ def _with_bits(network: Workload, tensors: dict[str, DataSpace]) -> Workload:
     return replace(network, nodes=tuple(of(node, node.layer) if node.layer else node for node in network.nodes))
 
 
-def _homes(model: LanguageModel, batch: int, length: int, steps: Sequence[Step], spec: Spec,
+def _homes(model: LanguageModel | TracedModel, batch: int, length: int, steps: Sequence[Step], spec: Spec,
            tensors: dict[str, DataSpace]) -> tuple[int, int]:
     """The innermost memory that holds all weights and the largest operator's tensors, and the innermost one, from there
     on, that holds the cache as well; the outermost one holds whatever others do not."""
@@ -284,7 +284,8 @@ def _up_to(spec: Spec, level: int) -> Spec:
                    constraints=replace(spec.constraints, levels=spec.constraints.levels[:level + 1]))
 
 
-def _check(model: LanguageModel, batch: Sequence[int], prompt: int, generate: int, frequency: float | None) -> None:
+def _check(model: LanguageModel | TracedModel, batch: Sequence[int], prompt: int, generate: int,
+           frequency: float | None) -> None:
     for name, values in (("batch", batch), ("prompt", [prompt]), ("generate", [generate])):
         for value in values or [0]:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -295,12 +296,17 @@ def _check(model: LanguageModel, batch: Sequence[int], prompt: int, generate: in
         raise FadiffError(f"frequency: found {frequency}; accepted: cycles a second > 0")
     if generate > MOST_GENERATED:
         raise FadiffError(f"generate: found {generate}; accepted: at most {MOST_GENERATED}")
-    if prompt + generate > model.context:
+    if isinstance(model, TracedModel):
+        if generate > 1:
+            raise FadiffError(f"generate: found {generate} for {model.name}, a module without a configuration, whose "
+                              "cache of keys and values is not known; accepted: 1 (the prompt alone), or a module of "
+                              "transformers, its configuration, or its config.json")
+    elif prompt + generate > model.context:
         raise FadiffError(f"prompt: found {prompt} tokens and {generate} to generate, {model.name} is made for "
                           f"{model.context}; accepted: at most so many together")
 
 
-def lengths_of(model: LanguageModel, prompt: int, generate: int) -> tuple[int, ...]:
+def lengths_of(model: LanguageModel | TracedModel, prompt: int, generate: int) -> tuple[int, ...]:
     """The lengths of the cache that are mapped: multiples of `PAGE`, around those of all steps, and windows within."""
     if generate == 1:
         return ()
@@ -310,7 +316,10 @@ def lengths_of(model: LanguageModel, prompt: int, generate: int) -> tuple[int, .
                                  if layers.window is not None and first < layers.window < last}))
 
 
-def _steps(model: LanguageModel, batch: int, prompt: int, generate: int) -> Iterator[Step]:
+def _steps(model: LanguageModel | TracedModel, batch: int, prompt: int, generate: int) -> Iterator[Step]:
+    if isinstance(model, TracedModel):
+        yield Step("prefill", batch, prompt, 1, model.layers[0].name, model.prompt_network(batch, prompt), 1)
+        return
     for layers in model.layers:
         yield Step("prefill", batch, prompt, 1, layers.name, layer_network(model, layers, batch, prompt, 0),
                     layers.count)
@@ -340,11 +349,9 @@ def _shares(step: Step, results: dict[tuple[int, Hashable], Result], homes: Home
             stats = result.stats
             busy = {str(stats.arithmetic["name"]): float(stats.arithmetic["cycles"])}
             for memory, level in zip(stats.levels, result.spec.arch.levels, strict=True):
-                limits = {"read_bandwidth": level.read_bandwidth, "write_bandwidth": level.write_bandwidth,
-                          "shared_bandwidth": level.shared_bandwidth}
-                busy |= {level.name: memory["cycles"] * max(  # at the bandwidth that the mapping takes
-                    sum(space[port] for space in memory["dataspaces"].values()) / limit
-                    for port, limit in limits.items() if limit)} if any(limits.values()) else {}
+                busy[level.name] = memory_cycles(level, *(  # words at the bandwidth that the mapping takes
+                    memory["cycles"] * sum(space[port] for space in memory["dataspaces"].values())
+                    for port in ("read_bandwidth", "write_bandwidth")))
             yield share(node.name, node.op, str(stats.arithmetic["name"]), max(busy, key=lambda name: busy[name]),
                         step.count * node.layer.repeat, busy, macs=node.layer.problem.computes, operations=0,
                         cycles=stats.cycles, energy_pj=stats.energy_pj,
@@ -359,7 +366,7 @@ def _shares(step: Step, results: dict[tuple[int, Hashable], Result], homes: Home
                         outermost_words=words)
 
 
-def _outcome(model: LanguageModel, batch: int, prompt: int, generate: int, cycle_s: float,
+def _outcome(model: LanguageModel | TracedModel, batch: int, prompt: int, generate: int, cycle_s: float,
              operators: Sequence[OperatorShare], homes: Sequence[str]) -> BatchOutcome:
     def sums(phase: str, length: int) -> tuple[float, float]:
         own = [share for share in operators if (share.phase, share.batch, share.length) == (phase, batch, length)]
@@ -372,14 +379,16 @@ def _outcome(model: LanguageModel, batch: int, prompt: int, generate: int, cycle
         weight_words(model), cached_words(model, batch, prompt + generate - 1), *homes)
 
 
-def cached_words(model: LanguageModel, batch: int, length: int) -> int:
+def cached_words(model: LanguageModel | TracedModel, batch: int, length: int) -> int:
     """Words that all layers cache of sequences of so many tokens; a window bounds what a layer keeps."""
     return sum(layers.count * batch * min(length, layers.window or length) * model.cached_words
                for layers in model.layers)
 
 
-def weight_words(model: LanguageModel) -> int:
+def weight_words(model: LanguageModel | TracedModel) -> int:
     """Words of all weights: matrices of layers, those of all experts included, embedding and head."""
+    if isinstance(model, TracedModel):
+        return model.weights
     words = model.vocabulary * model.width * (1 if model.tied else 2)
     for layers in model.layers:
         for node in layer_network(model, layers, 1, 1, 1).layers:

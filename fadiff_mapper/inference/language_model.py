@@ -1,4 +1,4 @@
-"""Language models from the `config.json` of Hugging Face's transformers; weights are not read.
+"""Language models from the `config.json` of Hugging Face's transformers, or as PyTorch modules; weights are not read.
 
 Keys and their defaults follow the configuration classes of github.com/huggingface/transformers (src/transformers).
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.base.errors import listed
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.inputs.yaml.located import (
     Map,
@@ -25,6 +26,9 @@ from fadiff_mapper.inputs.yaml.located import (
     with_places,
 )
 from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload.coverage import require_coverage
+from fadiff_mapper.workload.readers.load_network import REFUSED, load_network
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,35 @@ class LanguageModel:
         return self.latent.cached + self.latent.turned if self.latent else 2 * self.shared * self.size
 
 
+@dataclass(frozen=True)
+class TracedModel:
+    """A PyTorch module of tokens without a configuration: its prompts are traced, and its cache is not known."""
+
+    module: Any  # the torch.nn.Module
+    layers = (Layers("network", 1, 0),)  # all of it, as one kind of layers
+    cached_words = 0  # words that are known to be cached of a token
+
+    @property
+    def name(self) -> str:
+        return type(self.module).__name__
+
+    @property
+    def weights(self) -> int:
+        """Words of all parameters."""
+        return sum(parameter.numel() for parameter in self.module.parameters())
+
+    def prompt_network(self, batch: int, tokens: int) -> Workload:
+        """The whole module on so many sequences of so many tokens.
+
+        Raises FadiffError where `torch.export` refuses the module, or too little of it is understood.
+        """
+        device = next((parameter.device for parameter in self.module.parameters()), "cpu")
+        torch = sys.modules["torch"]
+        network = load_network(self.module, torch.zeros((batch, tokens), dtype=torch.int64, device=device))
+        require_coverage(network, False, "map_network(..., allow_partial=True)")
+        return network
+
+
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "mixtral", "deepseek_v3", "gpt2")
 """Accepted values of `model_type`."""
 ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu", "gelu_pytorch_tanh": "gelu",
@@ -92,23 +125,46 @@ HARMLESS = ("transformers_version", "use_cache", "cache_implementation", "layer_
             "router_jitter_noise", "rope_theta", "rope_scaling", "pretraining_tp", "hidden_dropout",
             "attn_pdrop", "embd_pdrop", "resid_pdrop", "summary_proj_to_labels", "scale_attn_weights", "n_ctx",
             "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "task_specific_params", "use_sliding_window",
-            "max_window_layers", "num_experts_per_token", "query_pre_attn_scalar", "hidden_activation")
+            "max_window_layers", "num_experts_per_token", "query_pre_attn_scalar", "hidden_activation", "pruned_heads",
+            "num_beams", "num_beam_groups", "num_return_sequences", "qk_head_dim")
 """Keys with such words that bear on no cost, or are read together with another one."""
+ACCEPTED = ("a config.json of transformers, bundled:models/NAME, or in Python a dict of the same keys or a PyTorch "
+            "module")
 BOUND, MOST_LAYERS = 2 ** 31, 10_000  # of an extent, and layers: plain safety limits
 
 
-def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> LanguageModel:
-    """Reads a model from a `config.json`, a bundled description (`bundled:models/NAME`), or a dict of the same keys.
+def described(source: Any) -> LanguageModel | TracedModel:
+    """A model that has been read, or as `read_model` reads it; a PyTorch module without a configuration is traced."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(source, torch.nn.Module) and not _configuration(source):
+        return TracedModel(source)
+    return source if isinstance(source, LanguageModel) else read_model(source)
+
+
+def _configuration(source: Any) -> dict[str, Any]:
+    """The keys of a configuration of transformers, or of a module that has one; empty for all else."""
+    config = getattr(source, "config", source)
+    return dict(config.to_dict()) if hasattr(config, "to_dict") else {}
+
+
+def read_model(source: Any) -> LanguageModel:
+    """Reads a model from a `config.json`, a bundled description (`bundled:models/NAME`), a dict of the same keys, or a
+    configuration of transformers or a module that has one.
 
     Raises SpecError for an unknown family, a missing key, an extent out of range, or an unknown key that may bear on
-    the cost (`MATTERS`); FadiffError where there is no such file.
+    the cost (`MATTERS`); FadiffError where there is no such file, and for all else.
     """
+    source = _configuration(source) or source
     if isinstance(source, Mapping):
         node = with_places(dict(source), Where("model"))
         assert isinstance(node, Map)
         title = ""
+    elif not isinstance(source, str | os.PathLike):
+        raise FadiffError(f"a model: found {type(source).__name__}; accepted: {ACCEPTED}")
     else:
         path = bundled_files.one_path(source)
+        if path.suffix.lower() in REFUSED:
+            raise FadiffError(f"{path}: cannot be read without running code from it; accepted: {ACCEPTED}")
         node, title = load_file(path), path.parent.name if path.name == "config.json" else path.stem
     reader = Reader(node)
     family = reader.take("model_type", one_of(*FAMILIES))

@@ -17,7 +17,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.text_formats import csv_text
 from fadiff_mapper.inference.blocks import ends_network, layer_network
 from fadiff_mapper.inference.infer import ATTENTION, Step, step_costs
-from fadiff_mapper.inference.language_model import LanguageModel
+from fadiff_mapper.inference.language_model import LanguageModel, TracedModel
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.network.one_design import Design
 
@@ -34,13 +34,15 @@ FILES = {"": ("meta.yaml",), "tp1": ("dense.csv", "per_sequence.csv", "attention
 """Folder -> files of a profile; the last only where there are experts."""
 
 
-def check_describable(model: LanguageModel) -> None:
-    """Raises FadiffError for a model whose layers LLMServingSim cannot describe: unlike ones, latent attention, norms
-    behind parts, no gate, positions that are added."""
-    if model.latent or model.sandwich or not model.rotary or not model.gated or len(model.layers) > 1:
+def describable(model: LanguageModel | TracedModel) -> LanguageModel:
+    """The model. Raises FadiffError for one whose layers LLMServingSim cannot describe: unlike ones, latent attention,
+    norms behind parts, no gate, positions that are added, traced ones."""
+    if isinstance(model, TracedModel) or model.latent or model.sandwich or not (
+            model.rotary and model.gated and len(model.layers) == 1):
         raise FadiffError(f"{model.name}: no profile of LLMServingSim can describe its layers; accepted: layers that "
                           "are all alike, with rotary positions and a gate, without latent attention or norms behind "
                           "parts")
+    return model
 
 
 def doubled(first: int, last: int) -> list[int]:
@@ -57,7 +59,7 @@ def serving_profile(model: LanguageModel, design: Design, *, sequences: int, pro
                     stopped: Over = never) -> dict[str, dict[str, str]]:
     """Folder -> name -> text of the tables, up to so many sequences, tokens of a prompt, and tokens generated.
 
-    Arguments and errors are those of `api.infer`; `check_describable` tells of which models.
+    Arguments and errors are those of `api.infer`; of `describable` models alone.
     """
     layers, = model.layers
     tokens, batches = doubled(1, prompt), doubled(1, sequences)

@@ -10,7 +10,8 @@ from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.inputs.energy.choose_source import check_choice, find_tables
+from fadiff_mapper.inputs.energy.choose_source import check_choice, find_tables, operation_figures
+from fadiff_mapper.inputs.energy.source_names import COMPLETES
 from fadiff_mapper.inputs.native.arch import check_bandwidth_scales, read_architecture
 from fadiff_mapper.inputs.native.constraints import read_constraints
 from fadiff_mapper.inputs.native.hyphens import underscored
@@ -72,8 +73,7 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
         FadiffError: There is no bundled file of a name, or Accelergy is asked and fails.
     """
     check_choice(energy)
-    return read_spec(having_bits(read_document(*sources, jinja_data=jinja_data), bits), source_files(sources), energy,
-                     strict)
+    return read_spec(read_document(*sources, jinja_data=jinja_data), source_files(sources), energy, strict, bits=bits)
 
 
 def source_files(sources: Iterable[Source]) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
     return load_files(source_files(sources), jinja_data=jinja_data)
 
 
-def having_bits(document: Map, bits: AnyMapping[str, Any] | None) -> Map:
+def _having_bits(document: Map, bits: AnyMapping[str, Any] | None) -> Map:
     """The document with the bits of these tensors in the instance of its problem."""
     if isinstance(bits, str):
         raise SpecError(f"bits: found {bits}; accepted: bits of an element by tensor (of a network also auto)")
@@ -116,7 +116,7 @@ def having_bits(document: Map, bits: AnyMapping[str, Any] | None) -> Map:
 
 
 def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled", strict: bool = True,
-              like: Spec | None = None) -> Spec:
+              like: Spec | None = None, bits: AnyMapping[str, Any] | None = None) -> Spec:
     """Interprets a merged document, which is first translated where it is in the v0.4 dialect; errors as for `load`.
 
     Args:
@@ -124,8 +124,9 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         files: Paths that the spec records as its source.
         like: A strict reading of the same design with another problem: its architecture is reused where the one of this
             document says the same. Reading it again takes a fourth of the time.
+        bits: As for `load`.
     """
-    leniency = Leniency(strict)
+    document, leniency = _having_bits(document, bits), Leniency(strict)
     translation = translate(document, leniency) if is_v04(document) else None
     keys = STRICT if translation else leniency  # the front end for v0.4 refuses unknown keys, the binaries do not
     if translation:
@@ -164,12 +165,15 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         key: plain(document[key]) for key in ("compound_components", "variables", "sparse_optimizations")
         if document.get(key)}
     tables, energy_notes = find_energies(document, arch, literal, energy, keys)
-    units = section("units", read_units, arch, tables, keys) or ()
+    figures, unit_notes = operation_figures(arch, energy, literal) if (
+        document.get("units") and not document.get("ERT")) else ({}, ())
+    units = section("units", read_units, arch, tables, keys, figures) or ()
     arch = arch if arch.units == units else replace(arch, units=units)
     notes = [*(f"{WARNING}{text}" for text in leniency.warnings),
              *(f"mapper.{name} has no effect: {why}" for name, why in options.ignored),
              *problem_notes(document["problem"], problem)]
-    return Spec(arch, problem, constraints, tables, loops, options, literal, files, (*notes, *energy_notes), sparse)
+    notes += [*energy_notes, *unit_notes]
+    return Spec(arch, problem, constraints, tables, loops, options, literal, files, tuple(notes), sparse)
 
 
 def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperOptions:
@@ -220,9 +224,12 @@ def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:
     return read_mapping(document["mapping"], document.at("mapping"), spec.arch, spec.problem)
 
 
-def refuse_missing_energies(spec: Spec) -> None:
-    """Raises SpecError for a spec whose ERT does not price every action that the architecture needs, with all names."""
-    missing = missing_actions(spec.arch, spec.tables)
+def refuse_missing_energies(spec: Spec, energy: str = "bundled") -> None:
+    """Raises SpecError for a spec whose ERT does not price every action that the architecture needs, with all names.
+
+    `energy`: the source that was asked for; some fill in what an ERT lacks (`energy.source_names.COMPLETES`).
+    """
+    missing = missing_actions(spec.arch, spec.tables) if energy not in COMPLETES else []
     if missing:
         source = listed(spec.files) if spec.files else "input"
         raise SpecError(f"{source}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, "

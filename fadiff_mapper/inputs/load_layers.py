@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.load import having_bits, read_spec
+from fadiff_mapper.inputs.load import read_spec
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.load import combined, load_file
 from fadiff_mapper.inputs.yaml.located import Map
@@ -46,28 +47,36 @@ def files_of(names: Sequence[str]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None = None,
-                energy: str = "bundled", strict: bool = True,
-                bits: Mapping[str, Any] | None = None) -> dict[str, Spec]:
-    """One spec for every problem among the files, each together with all files that are no problem.
+def load_layers(*names: str | os.PathLike[str], jinja_data: Mapping[str, Any] | None = None, energy: str = "bundled",
+                strict: bool = True, bits: Mapping[str, Any] | None = None) -> dict[str, Spec]:
+    """Reads one spec for every problem among some files, each together with all files that are no problem.
 
     A file is a problem where its problem section has an instance. Where at most one file is, all files make one spec.
-    The specs have unique names: the name of the problem's file, with the folder's in front where several files have the
-    same name; "" where no file is a problem by itself. Arguments and errors are those of `load.load`.
+
+    Args:
+        *names: Files in any order, folders or patterns of them, or names with `bundled:` in front.
+        jinja_data: Variables of the files' Jinja2 templates.
+        energy: As in `load`.
+        strict: As in `load`.
+        bits: As in `load`, in all problems.
+
+    Returns:
+        The specs by unique names: that of the problem's file, with the folder's in front where several files have the
+        same name; "" where no file is a problem by itself.
+
+    Raises:
+        FadiffError: As in `load`.
     """
+    files = files_of(list(map(str, names)))
     trees = {file: load_file(file, jinja_data=jinja_data) for file in files}
     problems = [file for file, tree in trees.items()
                 if isinstance(tree.get("problem"), Map) and "instance" in tree["problem"]]
-    if len(problems) < 2:
-        only = problems[0] if problems else None
-        return {only.stem if only else "": read_spec(having_bits(combined(list(trees.values())), bits),
-                                                     tuple(map(str, files)), energy, strict)}
-    specs, others = {}, {*files}.difference(problems)
-    for name, problem in zip(_names(problems), problems, strict=True):
-        used = [file for file in files if file == problem or file in others]
-        specs[name] = read_spec(having_bits(combined([trees[file] for file in used]), bits), tuple(map(str, used)),
-                                energy, strict)
-    return specs
+    first = problems[0].stem if problems else ""
+    unique = [first] if len(problems) < 2 else _names(problems)
+    used = {name: [file for file in files if file not in problems or file == own]
+            for name, own in zip(unique, problems or [Path()], strict=True)}
+    return {name: read_spec(combined([trees[file] for file in own]), tuple(map(str, own)), energy, strict, bits=bits)
+            for name, own in used.items()}
 
 
 def _names(files: Sequence[Path]) -> list[str]:

@@ -2,7 +2,7 @@
 factors (`straight_through.cpp`), estimates of fused groups (`estimate_bindings.cpp`)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,8 +11,7 @@ Arrays = Sequence[np.ndarray]
 
 class _Enum:
     __members__: Mapping[str, Any]
-    @property
-    def name(self) -> str: ...
+    name: Final[str]
 
 class _Table:
     """A class of C++ that is made of all its fields by name; `layer.hpp` and `sparse.hpp` have meanings and units."""
@@ -67,15 +66,11 @@ class DensityModel:
     """
 
     def __init__(self, distribution: str, density: float, band_width: int, tensor: Sequence[int]) -> None: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def density(self) -> float: ...
+    kind: Final[str]
+    density: Final[float]
     # Nonzeros and words of the tensor.
-    @property
-    def nonzeros(self) -> float: ...
-    @property
-    def words(self) -> float: ...
+    nonzeros: Final[float]
+    words: Final[float]
     # The occupancies of tiles that have a probability, ascending, and these probabilities.
     def histogram(self, tile: Sequence[int]) -> tuple[np.ndarray, np.ndarray]: ...
     # The least occupancy that Timeloop looks at, and the largest one.
@@ -151,16 +146,11 @@ class Chains:
     def polish(self, steps: int) -> bool: ...
     def best(self) -> tuple[np.ndarray, ...]: ...
     def history(self, first: int) -> list[tuple[float, int, int, float, Stage]]: ...
-    @property
-    def agreed(self) -> bool: ...
-    @property
-    def met(self) -> int: ...
-    @property
-    def best_value(self) -> float: ...
-    @property
-    def evaluations(self) -> int: ...
-    @property
-    def legal_evaluations(self) -> int: ...
+    agreed: Final[bool]
+    met: Final[int]
+    best_value: Final[float]
+    evaluations: Final[int]
+    legal_evaluations: Final[int]
 
 class Prover:
     """Bounds parts of a map space and searches them; loops of outer levels are pairs of factors and order, [D] each.

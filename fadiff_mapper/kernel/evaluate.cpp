@@ -14,8 +14,7 @@ constexpr double EACH_BROKEN_LIMIT = 0.1, SMALLEST = 1e-9;
 
 // Marks the lanes that break a limit as illegal, by as many octaves.
 static void refuse(int count, Mask broken, Lanes amount, double limit, Scores* scores) {
-    for (unsigned left = broken.bits() & ((1u << count) - 1); left; left &= left - 1) {
-        const int lane = __builtin_ctz(left);
+    for (const int lane : members(broken.bits() & ((1u << count) - 1))) {
         scores[lane].legal = false;
         const double ratio = std::max(amount[lane], SMALLEST) / std::max(limit, SMALLEST);
         scores[lane].excess += std::abs(std::log2(ratio)) + EACH_BROKEN_LIMIT;
@@ -34,8 +33,8 @@ static void lay_element_words(const Layer& layer, Workspace& work) {
             const auto words = [&](Mask sums) { return select(sums, Lanes(layer.partial[cell]), Lanes(layer.whole[cell])); };
             const Mask again = work.updates[cell] > work.part[cell] * MORE;
             work.held[cell] = words(apart | again);
-            for (Dims left = layer.spaces[t].adding & work.pack.spatial_dims(level); left; left &= left - 1)
-                apart = apart | (work.pack.spatial(level, layer.dims)[__builtin_ctzll(left)] > 1.0);
+            for (const int d : members(layer.spaces[t].adding & work.pack.spatial_dims(level)))
+                apart = apart | (work.pack.spatial(level, layer.dims)[d] > 1.0);
             work.sent[cell] = words(apart | again);
         }
     }
@@ -81,21 +80,17 @@ static void check_limits(const Layer& layer, const RoomPack* room, const Workspa
     for (int level = 0; level < layer.levels; ++level) check(work.tiles.fan[level], MOST_RECEIVERS);
 }
 
-// Calls `own(kinds, lane)` for every lane whose receivers of a cell were counted one by one.
-template <typename Own>
-static void each_counted(const Traffic& traffic, std::size_t cell, Own own) {
-    for (unsigned left = traffic.counted[cell]; left; left &= left - 1) {
-        const int lane = __builtin_ctz(left);
-        own(traffic.tally[cell * LANES + lane], lane);
-    }
-}
-
-// The sum of a value over the kinds of transfer, in their order, on which the last bit depends.
+// A number of a cell; in lanes whose receivers were counted one by one the sum of `value(kind, lane)` over the kinds of transfer,
+// in their order, on which the last bit depends.
 template <typename Value>
-static double over_kinds(const Tally& tally, Value value) {
-    double sum = value(tally[0]);
-    for (std::size_t k = 1; k < tally.size(); ++k) sum += value(tally[k]);
-    return sum;
+static Lanes over_kinds(const Traffic& traffic, std::size_t cell, Lanes number, Value value) {
+    for (const int lane : members(traffic.counted[cell])) {
+        const Tally& tally = traffic.tally[cell * LANES + lane];
+        double sum = value(tally[0], lane);
+        for (std::size_t k = 1; k < tally.size(); ++k) sum += value(tally[k], lane);
+        number.set(lane, sum);
+    }
+    return number;
 }
 
 // Levels that bypass a data space hand their traffic outwards (model/access_counts.py, bypassed): fills in `scale`,
@@ -112,28 +107,19 @@ static void hand_outwards(const Layer& layer, Workspace& work) {
         }
         for (int level = 0; level < levels; ++level) {
             const std::size_t cell = std::size_t(level) * tensors + t;
-            Lanes sent = traffic.words[cell];
-            each_counted(traffic, cell, [&](const Tally& tally, int lane) {
-                sent.set(lane, over_kinds(tally, [](const Kind& kind) { return kind.words; }));
-            });
             work.scale[cell] = 1.0;
-            work.content[cell] = sent;
+            work.content[cell] = over_kinds(traffic, cell, traffic.words[cell], [](const Kind& kind, int) { return kind.words; });
             if (level == 0) continue;
             const std::size_t inner = cell - tensors;
             const Mask kept = work.pack.keep[inner] & mask_of(layer.coalesced[inner]);
             traffic.links[cell] = where(kept & work.further[inner], traffic.links[cell]);
             if (!(~kept).any()) continue;
-            Lanes reach = traffic.words[cell] * traffic.multicast[cell];
-            each_counted(traffic, cell, [&](const Tally& tally, int lane) {
-                reach.set(lane, over_kinds(tally, [](const Kind& kind) { return kind.words * kind.multicast; }));
-            });
+            const Lanes reach = over_kinds(traffic, cell, traffic.words[cell] * traffic.multicast[cell],
+                                           [](const Kind& kind, int) { return kind.words * kind.multicast; });
             const Lanes scale = select(kept, 1.0, work.content[inner] * work.receivers[level] / reach);
-            Lanes scaled = traffic.words[cell] * scale;
-            each_counted(traffic, cell, [&](const Tally& tally, int lane) {
-                scaled.set(lane, over_kinds(tally, [&](const Kind& kind) { return kind.words * scale[lane]; }));
-            });
             work.scale[cell] = scale;
-            work.content[cell] = scaled;
+            work.content[cell] = over_kinds(traffic, cell, traffic.words[cell] * scale,
+                                            [&](const Kind& kind, int lane) { return kind.words * scale[lane]; });
         }
     }
 }
@@ -182,11 +168,9 @@ static Lanes arriving(const Workspace& work, std::size_t cell, int level) {
     const Traffic& traffic = work.traffic;
     Lanes share = traffic.words[cell];
     if (work.pack.spatial_dims(level)) share = traffic.words[cell] * traffic.multicast[cell] / work.receivers[level];
-    each_counted(traffic, cell, [&](const Tally& tally, int lane) {
-        const double fan = work.receivers[level][lane];
-        share.set(lane, over_kinds(tally, [&](const Kind& kind) { return kind.words * kind.multicast / fan; }));
+    return over_kinds(traffic, cell, share, [&](const Kind& kind, int lane) {
+        return kind.words * kind.multicast / work.receivers[level][lane];
     });
-    return share;
 }
 
 // Reads, fills and updates of one instance of every level (model/access_counts.py, accesses).
@@ -221,11 +205,20 @@ static void count_accesses(const Layer& layer, Workspace& work) {
     }
 }
 
-// Cycles of a level: compute cycles over the share of the asked bandwidth that the level can give, at most 1.
+Lanes slowdown(const Level& level, Lanes read, Lanes written) {
+    Lanes slowest = 1.0;
+    const auto limit = [&](double given, Lanes asked) {
+        if (given < UNLIMITED) slowest = smaller(slowest, Lanes(given) / larger(asked, given));
+    };
+    limit(level.read_bandwidth, read), limit(level.write_bandwidth, written), limit(level.shared_bandwidth, read + written);
+    return slowest;
+}
+
+// Cycles of a level: compute cycles over the share of the asked bandwidth that the level can give.
 static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) {
-    const double limits[3] = {layer.level[level].read_bandwidth, layer.level[level].write_bandwidth, layer.level[level].shared_bandwidth};
+    const Level& own = layer.level[level];
     const Lanes cycles = work.tiles.cycles;
-    if (limits[0] >= UNLIMITED && limits[1] >= UNLIMITED && limits[2] >= UNLIMITED) return cycles;
+    if (std::min({own.read_bandwidth, own.write_bandwidth, own.shared_bandwidth}) >= UNLIMITED) return cycles;
     const bool packed = layer.packed();
     Lanes read = 0.0, write = 0.0;
     for (int t = 0; t < layer.tensors; ++t) {
@@ -239,11 +232,7 @@ static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) 
         read += reads / cycles * layer.bandwidth_scale[cell];
         write += writes / cycles * layer.bandwidth_scale[cell];
     }
-    const Lanes asked[3] = {read, write, read + write};
-    Lanes slowest = 1.0;
-    for (int i = 0; i < 3; ++i)
-        if (limits[i] < UNLIMITED) slowest = smaller(slowest, Lanes(limits[i]) / larger(asked[i], limits[i]));
-    return ceil(cycles / slowest);
+    return ceil(cycles / slowdown(own, read, write));
 }
 
 // pJ of all used instances of a level: vector accesses, address generation, leakage over `busy` cycles.
@@ -265,9 +254,7 @@ static Lanes level_energy(const Layer& layer, int level, Lanes busy, const Works
             layer.spaces[t].written ? work.updates[cell] : work.reads[cell]));
         energy += access * instances + addresses * layer.level[level].address * clusters;
     }
-    Lanes leaking = instances;  // instances in use, and their neighbours behind the same power gate
-    if (layer.level[level].gated > 1) leaking = work.used[layer.level[level].gate] * layer.level[level].gated;
-    return energy + busy * layer.level[level].leak * leaking;
+    return energy + busy * layer.level[level].leak * layer.leaking(level, work.used);
 }
 
 // Traffic of an interconnect that is added up kind of transfer by kind (model/interconnects.py).

@@ -48,6 +48,9 @@ struct Workspace {
           lanes(residual ? LANES : 0, Mapping(layer)) {}
 };
 
+// The share of the words per cycle that instances ask for that a level can give them, at most 1.
+Lanes slowdown(const Level& level, Lanes read, Lanes written);
+
 constexpr unsigned ALL_LANES = (1u << LANES) - 1;
 
 // Scores of the mappings that lie in `work.pack`. `room` may be null: the whole capacity. The counts of illegal

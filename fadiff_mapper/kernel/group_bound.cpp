@@ -230,7 +230,8 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) const {
 
 GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> layers, HomeLevel home,
                        std::vector<LoopOrder> orders, std::vector<std::vector<int>> shared)
-    : segment_(segment), layers_(std::move(layers)), home_(home), orders_(std::move(orders)), shared_(std::move(shared)) {
+    : segment_(segment), layers_(std::move(layers)), home_(home), orders_(std::move(orders)),
+      shared_(std::move(shared)) {
     GroupPart all;
     all.again.resize(segment.links.size());
     all.kept.resize(segment.links.size());
@@ -248,9 +249,9 @@ double GroupBound::lower(const Price& price) const {
     return least;
 }
 
-// Boxes are divided until the steps of each loop are known. Once no loop has many more steps in one of the box's tiles than
-// in another, the order is chosen; then whether an intermediate stays along a loop or is made again, where the less costly
-// of both costs most; where that costs nothing yet, the box first. False where nothing is left to divide.
+// Boxes are divided until the steps of each loop are known. Once no loop has many more steps in one of the box's tiles
+// than in another, the order is chosen; then whether an intermediate stays along a loop or is made again, where the less
+// costly of both costs most; where that costs nothing yet, the box first. False where nothing is left to divide.
 bool GroupBound::divide(const GroupPart& part, const Price& price, std::vector<GroupPart>& found) const {
     const LoopOrder& order = orders_[part.order];
     const std::vector<double>& bounds = segment_.layers.back().bounds;

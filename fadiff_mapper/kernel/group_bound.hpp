@@ -1,8 +1,8 @@
 // The least cost of any fused group of a segment, by branch and bound.
 //
 // A part of all groups is an order of the shared loops, or all of them, a box of tile sizes, and for each intermediate the
-// loops along which it stays, is made again, or may do either. Words that come in are those of the largest tiles of the box, room
-// that is taken that of the smallest: no group of the part costs less. The part of the least price is divided, until
+// loops along which it stays, is made again, or may do either. Words that come in are those of the largest tiles of the
+// box, room that is taken that of the smallest: no group of the part costs less. The part of the least price is divided, until
 // that price is high enough. The rules, and why they hold, stand in docs/theory/planning.md.
 
 #pragma once
@@ -48,7 +48,8 @@ struct GroupPart {
 
 class GroupBound {
 public:
-    // `orders`: the first one is open. `shared`: for each link the dimensions of the last layer along which steps share words of the intermediate.
+    // `orders`: the first one is open. `shared`: for each link the dimensions of the last layer along which steps share
+    // words of the intermediate.
     GroupBound(const FusedSegment& segment, std::vector<LayerLeast> layers, HomeLevel home,
                std::vector<LoopOrder> orders, std::vector<std::vector<int>> shared);
 

@@ -18,6 +18,18 @@ namespace fadiff {
 
 using Dims = std::uint64_t;  // a set of dimensions, one bit each
 
+// The numbers of the bits of a set, ascending, for a loop over them.
+struct Members {
+    std::uint64_t left;
+
+    Members begin() const { return *this; }
+    std::nullptr_t end() const { return nullptr; }
+    bool operator!=(std::nullptr_t) const { return left; }
+    int operator*() const { return __builtin_ctzll(left); }
+    void operator++() { left &= left - 1; }
+};
+inline Members members(std::uint64_t set) { return {set}; }
+
 // Bandwidth of a level without a limit, words per cycle.
 constexpr double UNLIMITED = 1e30;
 
@@ -93,6 +105,12 @@ struct Layer {
 
     int places() const { return 2 * levels; }
     bool packed() const { return !per.empty(); }
+
+    // Instances of a level that leak where so many of each level are in use: with neighbours behind the same power gate.
+    template <typename Number>
+    Number leaking(int own, const std::vector<Number>& used) const {
+        return level[own].gated > 1 ? used[level[own].gate] * level[own].gated : used[own];
+    }
 
     // Words of a level that elements of a data space take there, or partial sums of as many.
     double in_words(int level, int t, double elements, bool sums = false) const {

@@ -73,10 +73,11 @@ static void change(const MapSpace& space, Change change, Point& point, Changes& 
     changes.push_back(change);
 }
 
-// A random loop of several iterations that has a choice, at one place or (negative) any; (-1, -1) where there is none.
-static std::pair<int, int> pick_loop(const MapSpace& space, const Point& point, int only, Random& random) {
+// A random one of the loops that have a choice, of several iterations where a point is given, at one place or (negative) any;
+// place and dimension, (-1, -1) where there is none.
+static std::pair<int, int> pick_loop(const MapSpace& space, const Point* point, int only, Random& random) {
     const int first = only < 0 ? 0 : only, end = only < 0 ? space.places : only + 1;
-    const auto loops = [&](int place) { return point.mapping.looping[place] & space.movable[place]; };
+    const auto loops = [&](int place) { return space.movable[place] & (point ? point->mapping.looping[place] : ~Dims(0)); };
     int count = 0;
     for (int place = first; place < end; ++place) count += __builtin_popcountll(loops(place));
     if (!count) return {-1, -1};
@@ -84,13 +85,13 @@ static std::pair<int, int> pick_loop(const MapSpace& space, const Point& point, 
     for (int here; wanted >= (here = __builtin_popcountll(loops(place))); ++place) wanted -= here;
     Dims left = loops(place);
     while (wanted--) left &= left - 1;
-    return {place, __builtin_ctzll(left)};
+    return {place, *members(left)};
 }
 
 // Shifts one random divisor; where `back` is a shift, between its two places in the opposite direction. `ANYWHERE`: the
 // numbers drawn lead to no shift, and nothing is changed.
 static Shift shift(const MapSpace& space, Shift back, Random& random, Point& point, Changes& changes) {
-    const auto [source, dim] = pick_loop(space, point, back.target, random);
+    const auto [source, dim] = pick_loop(space, &point, back.target, random);
     if (source < 0) return ANYWHERE;
     const Number giver = point.get(space, source, dim);
     const Numbers parts = space.parts_of(source, dim, giver);
@@ -121,12 +122,11 @@ static Number draw_share(const MapSpace& space, int place, int other, int d, Num
 // Divides what two places have of one dimension, and perhaps of further ones, anew between them: tiles of unlike shape
 // that fill one buffer lie several shifts apart, with worse mappings in between.
 static void divide_anew(const MapSpace& space, Random& random, Point& point, Changes& changes) {
-    const auto [place, dim] = pick_loop(space, point, -1, random);
+    const auto [place, dim] = pick_loop(space, &point, -1, random);
     if (place < 0) return;
     const int other = pick(space.growable[dim], random, random.passing, [from = place](int p) { return p != from; });
     if (other < 0) return;
-    for (Dims left = point.mapping.looping[place] | point.mapping.looping[other]; left; left &= left - 1) {
-        const int d = __builtin_ctzll(left);
+    for (const int d : members(point.mapping.looping[place] | point.mapping.looping[other])) {
         if (d != dim && random.uniform() >= DIVIDE_TOO) continue;
         const Number present = point.get(space, place, d), whole = space.products(d, present)[point.get(space, other, d)];
         const Number share = draw_share(space, place, other, d, whole, random);
@@ -140,8 +140,7 @@ static void divide_anew(const MapSpace& space, Random& random, Point& point, Cha
 static bool fits(const Layer& layer, const Point& point, int level, const std::uint8_t* on_y) {
     double x = 1, y = 1;
     const double* spatial = point.mapping.spatial(level, layer.dims);
-    for (Dims left = point.mapping.looping[2 * level]; left; left &= left - 1) {
-        const int d = __builtin_ctzll(left);
+    for (const int d : members(point.mapping.looping[2 * level])) {
         (on_y[d] ? y : x) *= spatial[d];
     }
     return x <= layer.level[level].fanout_x && y <= layer.level[level].fanout_y;
@@ -211,14 +210,8 @@ bool cut_off(const MapSpace& space, const Point& from, int dim, const std::vecto
 
 // Sets one random factor anew, and mostly another one of the dimension so that both cover about as much as before.
 static void set_anew(const MapSpace& space, Random& random, Point& point, Changes& changes) {
-    int loops = 0;
-    for (Dims movable : space.movable) loops += __builtin_popcountll(movable);
-    if (!loops) return;
-    int wanted = random.below(loops), place = 0;
-    for (int here; wanted >= (here = __builtin_popcountll(space.movable[place])); ++place) wanted -= here;
-    Dims dims = space.movable[place];
-    while (wanted--) dims &= dims - 1;
-    const int d = __builtin_ctzll(dims);
+    const auto [place, d] = pick_loop(space, nullptr, -1, random);
+    if (place < 0) return;
     std::vector<double> factors = factors_of(space, point, d);
     double left = space.points[d];
     for (int inner = 0; inner < place; ++inner) left = std::ceil(left / factors[inner]);
@@ -226,7 +219,7 @@ static void set_anew(const MapSpace& space, Random& random, Point& point, Change
     const double runs = 1 + random.below(int(std::min(left, std::ceil(left / old) + MOST_RUNS)));
     const double choices[] = {std::ceil(left / runs), old + 1, old - 1, space.most[std::size_t(place) * space.dims + d]};
     const double now = factors[place] = limited(space, place, d, choices[random.below(4)]);
-    const auto is_other = [=](int p) { return p != place; };
+    const auto is_other = [own = place](int p) { return p != own; };
     const int other = random.uniform() < MADE_UP ? pick(space.growable[d], random, random.passing, is_other) : -1;
     if (other >= 0) {
         const double exact = old * factors[other] / now;

@@ -126,20 +126,16 @@ struct Columns {
     void read(const T* row, Into* into) const {
         for (int lane = 0; lane < LANES; ++lane) into[lane] = Into(row[first + (FULL || lane < count ? lane : 0)]);
     }
-    Lanes lanes(const double* row) const {
-        alignas(64) double values[LANES];
+    template <typename Result, typename T>
+    Result side_by_side(const T* row) const {
+        alignas(64) T values[LANES];
         read(row, values);
-        Lanes result;
+        Result result;
         std::memcpy(result.parts, values, sizeof values);
         return result;
     }
-    RowNumbers numbers(const std::int64_t* row) const {
-        alignas(64) std::int64_t values[LANES];
-        read(row, values);
-        RowNumbers result;
-        std::memcpy(result.parts, values, sizeof values);
-        return result;
-    }
+    Lanes lanes(const double* row) const { return side_by_side<Lanes>(row); }
+    RowNumbers numbers(const std::int64_t* row) const { return side_by_side<RowNumbers>(row); }
     Mask mask(const bool* row) const {
         bool values[LANES];
         read(row, values);
@@ -181,8 +177,7 @@ static void check_order(const std::int64_t* rows, std::size_t batch, int dims, c
 template <bool FULL>
 static void find_positions(const std::int64_t* rows, std::size_t batch, int dims, Dims looping,
                            const Columns<FULL>& columns, Lanes* position) {
-    for (Dims left = looping; left; left &= left - 1) {
-        const int d = __builtin_ctzll(left);
+    for (const int d : members(looping)) {
         Lanes found = 0.0;
         for (int at = 0; at < dims; ++at) {
             const RowNumbers here = columns.numbers(rows + at * batch);

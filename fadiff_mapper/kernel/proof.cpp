@@ -143,7 +143,7 @@ double Prover::begin(const Scheme& scheme) {
         for (int d = 0; d < dims_; ++d) instances *= spatial(level, d);
     }
     for (int level = 0; level < levels_; ++level)
-        leaking_[level] = layer_.level[level].leak * (layer_.level[level].gated > 1 ? used_[layer_.level[level].gate] * layer_.level[level].gated : used_[level]);
+        leaking_[level] = layer_.level[level].leak * layer_.leaking(level, used_);
 
     fixed_energy_ = macs_ * layer_.compute_energy, fixed_accessed_ = 0;
     std::fill(fixed_reads_.begin(), fixed_reads_.end(), 0.0), std::fill(fixed_writes_.begin(), fixed_writes_.end(), 0.0);
@@ -421,7 +421,7 @@ bool Prover::enter(int level, const double* factor, const Order& order) {
         frame.visits[t] = outer.visits[t];
         if (!(looping & layer_.spaces[t].relevant)) continue;
         frame.visits[t] = frame.outside;
-        for (Dims left = order.idle[t]; left; left &= left - 1) frame.visits[t] /= factor[__builtin_ctzll(left)];
+        for (const int d : members(order.idle[t])) frame.visits[t] /= factor[d];
     }
     frame.loops = outer.loops;
     loops_.resize(frame.loops);

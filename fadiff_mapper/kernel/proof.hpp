@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "evaluate.hpp"
+#include "map_space.hpp"
 
 namespace fadiff {
 
@@ -26,12 +27,9 @@ struct OpenLoops {
 // The spatial choices of a part, and what levels keep. Where windows are handed on between neighbours, or wires cost
 // energy, mappings differ by layout; elsewhere the first one stands for all.
 struct Scheme {
-    struct Layout {
-        std::vector<std::uint8_t> order, on_y;   // [L][D]
-    };
     std::vector<double> spatial;                 // [L][D]
     std::vector<std::uint8_t> keep;              // [L][T]
-    std::vector<Layout> layouts;
+    std::vector<Layout> layouts;                 // of all levels, [L][D]
 };
 
 // Temporal loops of one level.
@@ -69,7 +67,6 @@ public:
     const Layer& layer() const { return layer_; }
 
 private:
-    using Layout = Scheme::Layout;
     struct Crossing {  // one data space between two levels that keep it, with none between them that does
         int tensor, inner, outer;
         double scatter = 1;                       // receivers of one sender with words of their own

@@ -36,16 +36,14 @@ static void groups_of(const Layer& layer, const DataSpace& space, const FanOut& 
     for (int r = 0; r < ranks; ++r) {
         if (!(space.ranks[r].dims & dims)) continue;
         double side = 1;
-        for (int d = 0; d < layer.dims; ++d) {
-            if (!(dims >> d & 1)) continue;
+        for (const int d : members(dims)) {
             const double step = space.move[std::size_t(r) * layer.dims + d] * below[d];
             stride[d] += step * pitch;
             side += std::abs(step) * (spatial[d] - 1);
         }
         pitch *= side;
     }
-    for (int d = 0; d < layer.dims; ++d) {
-        if (!(dims >> d & 1)) continue;
+    for (const int d : members(dims)) {
         const std::size_t count = offset.size(), bound = std::size_t(spatial[d]);
         for (std::size_t e = count; e < count * bound; ++e) offset.push_back(offset[e - count] + stride[d]);
     }
@@ -79,9 +77,7 @@ void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_
         }
         left &= ~connected;
         if (!(connected & (connected - 1))) {  // one loop by itself: each of its iterations wants words of its own
-            int d = 0;
-            while (!(connected >> d & 1)) ++d;
-            for (auto& entry : entries) entry.groups *= spatial[d];
+            for (auto& entry : entries) entry.groups *= spatial[*members(connected)];
             continue;
         }
         groups_of(layer, space, fan_out, connected, sizes);

@@ -37,10 +37,9 @@ struct Side {
     // step the longest only slides it; each other one restarts it, so that their extents multiply.
     double again(Dims whole, const double* tile) const {
         double times = 1, longest = 1;
-        for (Dims left = windows & ~whole; left; left &= left - 1) {
-            const double extent = tile[__builtin_ctzll(left)];
-            times *= std::min(extent, longest);
-            longest = std::max(extent, longest);
+        for (const int dim : members(windows & ~whole)) {
+            times *= std::min(tile[dim], longest);
+            longest = std::max(tile[dim], longest);
         }
         return times;
     }

@@ -158,6 +158,8 @@ bool lay_sparse_tiles(const SparseDesign& design, const MappingPack& pack, const
 template <typename Number>
 struct RankUnits {
     Number metadata, payload;
+
+    static constexpr Number RankUnits::*EACH[] = {&RankUnits::metadata, &RankUnits::payload};
 };
 
 // The occupancy of one tile, and what follows from it alone.

@@ -120,20 +120,16 @@ private:
         put_words(FILL, truncated(left.words[FILL], aborted_), 0);
         for (int rank = 0; rank < ranks(level); ++rank) {
             const Lanes saved = where(sent(level, rank), p);
-            const auto put_units = [&](Access access, Access from) {
-                const RankUnits<Counts>& all = left.units[from][rank];
-                RankUnits<Counts>* to[2] = {&into.of[access][0].units[rank], &into.of[access][1].units[rank]};
-                const Counts metadata = truncated(floor(rounded(all.metadata) * saved), aborted_);
-                const Counts payload = truncated(floor(rounded(all.payload) * saved), aborted_);
-                put(all.metadata - metadata, to[0]->metadata), put(metadata, to[1]->metadata);
-                put(all.payload - payload, to[0]->payload), put(payload, to[1]->payload);
-            };
-            // Below another level that saves Timeloop takes the metadata of reads from that of updates (a fault of its own).
-            put_units(READ, below_another ? UPDATE : READ);
-            put_units(UPDATE, UPDATE);
-            const RankUnits<Counts>& fills = left.units[FILL][rank];
-            put(fills.metadata, into.of[FILL][0].units[rank].metadata);
-            put(fills.payload, into.of[FILL][0].units[rank].payload);
+            for (const auto unit : RankUnits<Counts>::EACH) {
+                const auto put_units = [&](Access access, Access from) {
+                    const Counts all = left.units[from][rank].*unit, some = truncated(floor(rounded(all) * saved), aborted_);
+                    put(all - some, into.of[access][0].units[rank].*unit), put(some, into.of[access][1].units[rank].*unit);
+                };
+                // Below another level that saves Timeloop takes the metadata of reads from that of updates (a fault of its own).
+                put_units(READ, below_another ? UPDATE : READ);
+                put_units(UPDATE, UPDATE);
+                put(left.units[FILL][rank].*unit, into.of[FILL][0].units[rank].*unit);
+            }
             into.of[FILL][1].units[rank] = {};
         }
         into.saving |= lanes;
@@ -151,11 +147,9 @@ private:
             };
             AccessCounts *happening = &into.of[access][0], *saved = &into.of[access][1];
             put(truncated(left_[level].words[access], aborted_), happening->words, saved->words);
-            for (int rank = 0; rank < ranks(level); ++rank) {
-                const RankUnits<Counts>& all = left_[level].units[access][rank];
-                put(all.metadata, happening->units[rank].metadata, saved->units[rank].metadata);
-                put(all.payload, happening->units[rank].payload, saved->units[rank].payload);
-            }
+            for (int rank = 0; rank < ranks(level); ++rank)
+                for (const auto unit : RankUnits<Counts>::EACH)
+                    put(left_[level].units[access][rank].*unit, happening->units[rank].*unit, saved->units[rank].*unit);
         }
     }
 
@@ -183,8 +177,7 @@ void convert(const SparseDesign& design, const SparseTiles& tiles, int tensor, T
     for (int level = 0; level < levels && any; ++level) {
         if (compressed(level)) continue;
         const std::size_t cell = std::size_t(level) * tensors + tensor;
-        for (unsigned left = tiles.kept[cell]; left; left &= left - 1) {
-            const int lane = __builtin_ctz(left);
+        for (const int lane : members(tiles.kept[cell])) {
             const StoredTile& tile = tiles.mapped[lane].tiles[cell];
             if (compressed(tile.child)) aborted = aborted | mask_from(1u << lane);
             if (!compressed(tile.parent)) continue;
@@ -329,18 +322,6 @@ Lanes cluster_energy(const SparseLevel& level, double block, const MetadataBits&
     return energy + rounded(accesses.compressions) * level.compression;
 }
 
-// The share of the asked bandwidth that a level can give, at most 1.
-Lanes slowdown(const Layer& layer, int level, Lanes read, Lanes written) {
-    Lanes result = 1.0;
-    const auto limit = [&](double given, Lanes asked) {
-        if (given < UNLIMITED) result = select(asked > given, smaller(result, Lanes(given) / asked), result);
-    };
-    limit(layer.level[level].read_bandwidth, read);
-    limit(layer.level[level].write_bandwidth, written);
-    limit(layer.level[level].shared_bandwidth, written + read);
-    return result;
-}
-
 // Whole words of a level that elements take.
 Counts in_words(Counts elements, Lanes held, Count per) {
     Counts words;
@@ -404,13 +385,11 @@ SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const
     }
     Lanes busy = cycles;
     for (int level = 0; level < layer.levels; ++level)
-        busy = larger(busy, ceil(cycles / slowdown(layer, level, work.read[level], work.written[level])));
+        busy = larger(busy, ceil(cycles / slowdown(layer.level[level], work.read[level], work.written[level])));
     Lanes energy = computes.actual * design.compute_energy[ACTUAL]
         + computes.skipped * design.compute_energy[SKIPPED] + computes.gated * design.compute_energy[GATED];
     for (int level = 0; level < layer.levels; ++level) {
-        const double gated = layer.level[level].gated;
-        const Lanes leaking = gated > 1 ? work.leaking[layer.level[level].gate] * gated : work.leaking[level];
-        const Lanes leakage = busy * design.levels[level].leak * leaking / double(layer.tensors);
+        const Lanes leakage = busy * design.levels[level].leak * layer.leaking(level, work.leaking) / double(layer.tensors);
         Lanes own = 0.0;
         for (int t = 0; t < layer.tensors; ++t) own += work.energies[std::size_t(level) * layer.tensors + t] + leakage;
         energy += own;
@@ -458,8 +437,7 @@ void SparseEvaluator::evaluate(Workspace& dense, Scores* scores) {
         possible &= ~broken.bits();
     }
     for (Savings& savings : tiles_.savings) savings.lanes = savings.gated = savings.spatial = 0;
-    for (unsigned left = possible; left; left &= left - 1) {
-        const int lane = __builtin_ctz(left);
+    for (const int lane : members(possible)) {
         if (!find_savings(*design_, dense.pack, tiles_, lane, met_)) possible &= ~(1u << lane);
     }
     for (unsigned& kept : tiles_.kept) kept &= possible;

@@ -98,8 +98,7 @@ static void fixed_occupancies(const SparseDesign& design, const Representation* 
     }
     into.most_bits = ceil(bits);
     const double block = design.block[std::size_t(level) * design.layer.tensors + tensor];
-    for (unsigned left = kept; left && format->compressed && block > 1; left &= left - 1) {
-        const int lane = __builtin_ctz(left);
+    for (const int lane : members(format->compressed && block > 1 ? kept : 0)) {
         into.block_ratio.set(lane, block_ratio(block, words[lane], into.density[lane], [&] {
             double blocks = 0;
             if (fewer[lane] > 0) blocks += std::ceil(fewer[lane] / block) * of_fewer[lane];
@@ -254,8 +253,7 @@ void find_occupancies(const SparseDesign& design, const std::vector<MappedTiles>
     };
     if (design.models[tensor].kind == DensityModel::FIXED)
         return fixed_occupancies(design, format, trees, words, tensor, level, kept, mask_where(known_empty), met, into);
-    for (unsigned left = kept; left; left &= left - 1) {
-        const int lane = __builtin_ctz(left);
+    for (const int lane : members(kept)) {
         into.set(lane, met.occupancy(design, {tensor, level, known_empty(lane), mapped[lane].tiles[cell].box, trees[lane]}));
     }
 }

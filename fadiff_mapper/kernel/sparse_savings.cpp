@@ -148,8 +148,7 @@ private:
         copy_points(window_.leader, nest_.width, points);
         const double words = box_of(design_, target, window_.target).words;
         double scaling = std::ceil(block(source, target) / (words / together));
-        for (Dims left = together_dims; left; left &= left - 1) {
-            const int d = __builtin_ctzll(left);
+        for (const int d : members(together_dims)) {
             points[d] = std::ceil(points[d] / (factors[d] / scaling));
             scaling = scaling / factors[d];
         }
@@ -352,8 +351,7 @@ bool find_savings(const SparseDesign& design, const MappingPack& pack, SparseTil
 
 unsigned find_instances(const SparseDesign& design, const Workspace& dense, unsigned lanes, SparseTiles& tiles, Met& met) {
     const Layer& layer = design.layer;
-    for (unsigned left = design.skips_instances ? lanes : 0; left; left &= left - 1) {
-        const int lane = __builtin_ctz(left);
+    for (const int lane : members(design.skips_instances ? lanes : 0)) {
         try {
             if (!skip_instances(design, dense, lane, tiles, met)) lanes &= ~(1u << lane);
         } catch (const Aborted&) {

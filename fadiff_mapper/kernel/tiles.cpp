@@ -26,8 +26,7 @@ void lay_tiles(const Layer& layer, const MappingPack& pack, Tiles& tiles) {
         Lanes *below = &tiles.below[at], *across = &tiles.across[at], *whole = below + dims;
         Lanes fan = 1.0, on_x = 1.0;
         std::copy_n(below, dims, across);
-        for (Dims left = pack.spatial_dims(level); left; left &= left - 1) {
-            const int d = __builtin_ctzll(left);
+        for (const int d : members(pack.spatial_dims(level))) {
             across[d] *= spatial[d];
             fan *= spatial[d];
             on_x *= select(pack.on_y[at + d], 1.0, spatial[d]);
@@ -37,8 +36,7 @@ void lay_tiles(const Layer& layer, const MappingPack& pack, Tiles& tiles) {
         tiles.used_y[level] = pack.spatial_dims(level) ? fan / on_x : Lanes(1.0);
         volumes(layer, across, pack.spatial_dims(level), &tiles.below_size[cell], &tiles.across_size[cell]);
         std::copy_n(across, dims, whole);
-        for (Dims left = pack.temporal_dims(level); left; left &= left - 1) {
-            const int d = __builtin_ctzll(left);
+        for (const int d : members(pack.temporal_dims(level))) {
             whole[d] *= temporal[d];
             tiles.cycles *= temporal[d];
         }
@@ -67,15 +65,14 @@ void line_up(const Layer& layer, const MappingPack& pack, const Tiles& tiles, in
         const Lanes* temporal = pack.temporal(level, layer.dims);
         loops.start[level] = count;
         Dims taken = 0;  // positions
-        for (Dims left = pack.temporal_dims(level); left; left &= left - 1) {
-            const int d = __builtin_ctzll(left);
+        for (const int d : members(pack.temporal_dims(level))) {
             if (!(temporal[d][lane] > 1)) continue;
             const int position = int(pack.position[first + d][lane]);
             loops.standing[position] = d;
             taken |= Dims(1) << position;
         }
-        for (; taken; taken &= taken - 1) {
-            const int d = loops.standing[__builtin_ctzll(taken)];
+        for (const int position : members(taken)) {
+            const int d = loops.standing[position];
             loops.dim[count] = d;
             loops.points[count] = tiles.across[first + d][lane];
             loops.bound[count++] = temporal[d][lane];

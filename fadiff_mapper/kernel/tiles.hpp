@@ -25,8 +25,7 @@ void lay_tiles(const Layer& layer, const MappingPack& pack, Tiles& tiles);
 // Product of the spatial factors of some dimensions below a level.
 inline Lanes spatial_product(const Layer& layer, const MappingPack& pack, int level, Dims dims) {
     Lanes product = 1.0;
-    for (Dims left = dims & pack.spatial_dims(level); left; left &= left - 1)
-        product *= pack.spatial(level, layer.dims)[__builtin_ctzll(left)];
+    for (const int d : members(dims & pack.spatial_dims(level))) product *= pack.spatial(level, layer.dims)[d];
     return product;
 }
 
@@ -78,7 +77,7 @@ void spread_out(const Layer& layer, const MappingPack& pack, const Tiles& tiles,
 // Receivers that differ in some of the given dimensions: the product of their spatial factors.
 inline double spatial_product(const FanOut& fan_out, Dims dims) {
     double product = 1;
-    for (; dims; dims &= dims - 1) product *= fan_out.spatial[__builtin_ctzll(dims)];
+    for (const int d : members(dims)) product *= fan_out.spatial[d];
     return product;
 }
 

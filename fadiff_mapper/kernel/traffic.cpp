@@ -24,8 +24,8 @@ Mask several_move_one_rank(const Layer& layer, const MappingPack& pack, const Da
         if (rank.terms.size() < 2) continue;
         Lanes moving = 0.0;
         for (int outer = level; outer < layer.levels; ++outer)
-            for (Dims left = rank.dims & pack.temporal_dims(outer); left; left &= left - 1)
-                moving += where(pack.temporal(outer, layer.dims)[__builtin_ctzll(left)] > 1.0, 1.0);
+            for (const int d : members(rank.dims & pack.temporal_dims(outer)))
+                moving += where(pack.temporal(outer, layer.dims)[d] > 1.0, 1.0);
         several = several | (moving > 1.0);
     }
     return several;
@@ -82,8 +82,7 @@ static void add_rows(const Layer& layer, const MappingPack& pack, const Tiles& t
         row.bound = 1.0;
         std::fill_n(step, stride, Lanes(0.0));
         bool some = false;
-        for (Dims left = pack.temporal_dims(level); left; left &= left - 1) {
-            const int d = __builtin_ctzll(left);
+        for (const int d : members(pack.temporal_dims(level))) {
             const Mask here = (position[d] == double(at)) & (bound[d] > 1.0);
             if (!here.any()) continue;
             some = true;
@@ -117,21 +116,14 @@ static void take_in(const Layer& layer, const MappingPack& pack, const Tiles& ti
         if (!relevant) continue;
         Mover& mover = movers[t];
         Lanes innermost = none, visits = outside;
-        for (Dims left = relevant; left; left &= left - 1) {
-            const int d = __builtin_ctzll(left);
-            innermost = smaller(innermost, select(bound[d] > 1.0, position[d], none));
-        }
+        for (const int d : members(relevant)) innermost = smaller(innermost, select(bound[d] > 1.0, position[d], none));
         const Mask moves = innermost < none;
-        for (Dims left = looping; left; left &= left - 1) {
-            const int d = __builtin_ctzll(left);
-            visits *= select(position[d] < innermost, 1.0, bound[d]);
-        }
+        for (const int d : members(looping)) visits *= select(position[d] < innermost, 1.0, bound[d]);
         mover.visits = select(moves, visits, mover.visits);
         if (!space.windowed) continue;
         mover.some = mover.some | moves;
         for (std::size_t r = 0; r < space.ranks.size(); ++r) mover.steps[r] = select(moves, 0.0, mover.steps[r]);
-        for (Dims left = relevant; left; left &= left - 1) {
-            const int d = __builtin_ctzll(left);
+        for (const int d : members(relevant)) {
             const Mask it = position[d] == innermost;
             mover.bound = select(it, bound[d], mover.bound);
             for (std::size_t r = 0; r < space.ranks.size(); ++r)
@@ -139,7 +131,7 @@ static void take_in(const Layer& layer, const MappingPack& pack, const Tiles& ti
                     mover.steps[r] = select(it, points[d] * space.move[r * layer.dims + d], mover.steps[r]);
         }
     }
-    for (Dims left = looping; left; left &= left - 1) outside *= bound[__builtin_ctzll(left)];
+    for (const int d : members(looping)) outside *= bound[d];
 }
 
 // Below the innermost level sits the arithmetic, which asks for one word per cycle. Elsewhere a tile is sent again for
@@ -242,11 +234,9 @@ static double count_receivers(const Layer& layer, int t, bool with_hops, Traffic
 }
 
 unsigned lanes_countable(const Layer& layer, const Tiles& tiles) {
-    unsigned lanes = (1u << LANES) - 1;
-    for (int level = 0; level < layer.levels; ++level)
-        for (int lane = 0; lane < LANES; ++lane)
-            if (!(tiles.fan[level][lane] <= MOST_RECEIVERS)) lanes &= ~(1u << lane);
-    return lanes;
+    Mask countable = mask_of(true);
+    for (int level = 0; level < layer.levels; ++level) countable = countable & (Lanes(MOST_RECEIVERS) >= tiles.fan[level]);
+    return countable.bits();
 }
 
 void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, unsigned lanes,
@@ -267,15 +257,14 @@ void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& ti
             // Receivers that hold nothing, such as the arithmetic, may take over the words of the call before.
             const bool any = with_hops || (layer.linked[cell] && !layer.held[cell]);
             unsigned differing = 0;  // lanes with such a loop
-            for (Dims left = (any ? ~Dims(0) : space.shared) & pack.spatial_dims(level); left; left &= left - 1)
-                differing |= (pack.spatial(level, layer.dims)[__builtin_ctzll(left)] > 1.0).bits();
+            for (const int d : members((any ? ~Dims(0) : space.shared) & pack.spatial_dims(level)))
+                differing |= (pack.spatial(level, layer.dims)[d] > 1.0).bits();
             traffic.counted[cell] = std::uint8_t(lanes & differing);
         }
     }
     unsigned some = 0;
     for (std::uint8_t counted : traffic.counted) some |= counted;
-    for (; some; some &= some - 1) {
-        const int lane = __builtin_ctz(some);
+    for (const int lane : members(some)) {
         line_up(layer, pack, tiles, lane, traffic.loops);
         for (int level = 0; level < layer.levels; ++level) {
             bool spread = false;

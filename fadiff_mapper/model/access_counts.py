@@ -246,11 +246,6 @@ def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active |
     return Delivery((wanted * scatter)[None], (fan / scatter)[None], scatter[None], fan, xp.zeros_like(wanted))
 
 
-def sum_kinds(values: Array) -> Array:
-    """The sum over the kinds of a tally, [...] from [K, ...]; their order decides the last bit, as in Timeloop."""
-    return total([values[kind] for kind in range(values.shape[0])])
-
-
 def holding(nest: Nest, reuse: Reuse) -> Nest:
     """The mappings without the levels that Timeloop forgets.
 
@@ -290,7 +285,7 @@ def bypassed(tally: Delivery, keep: Array, reuse: Reuse | None = None) -> Delive
     words, links = [tally.words[:, 0]], [tally.links[0]]
     for level in range(1, keep.shape[0]):
         kept, own = keep[level - 1], tally.words[:, level]
-        content, reach = sum_kinds(words[-1]), sum_kinds(own * tally.multicast[:, level])
+        content, reach = total(words[-1]), total(own * tally.multicast[:, level])
         words.append(own * xp.where(kept, xp.ones_like(content), content * tally.fan[level] / reach))
         links.append(tally.links[level] * (kept & further[level - 1]))
     return replace(tally, words=xp.stack(words, axis=1), links=xp.stack(links))
@@ -337,7 +332,7 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
     plain = coalesced & xp.asarray(reuse.first_written)[:, :, None]
     reads, fills, updates = [], [], []
     for t, written in enumerate(projection.read_write):
-        content = sum_kinds(tally.words[:, :, t])
+        content = total(tally.words[:, :, t])
         peer = from_outside(tally.links[:, t]) / instances
         share = from_outside(received(raw, t)) * further[:, t]
         if written:
@@ -360,7 +355,7 @@ def received(tally: Delivery, dataspace: int) -> Array:
 
     Each kind is (words * multicast) / fan in Timeloop's order: truncating the sum makes its last bit count.
     """
-    return sum_kinds(tally.words[:, :, dataspace] * tally.multicast[:, :, dataspace] / tally.fan[:, 0])
+    return total(tally.words[:, :, dataspace] * tally.multicast[:, :, dataspace] / tally.fan[:, 0])
 
 
 def from_outside(values: Array) -> Array:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.loop_nest import Array, array_namespace
 from fadiff_mapper.model.prepared_layer import UNLIMITED, Machine, in_namespace
-from fadiff_mapper.model.tiles import AverageUsage, Usage, total
+from fadiff_mapper.model.tiles import Usage, total
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,20 @@ class Cost:
     clusters: Array        # [L, 1 or T, B]. Clusters in use
 
 
-def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, rounding: Rounding) -> Cost:
+def cost(counts: Counts, use: Usage, machine: Machine, rounding: Rounding) -> Cost:
     """Cycles and energy of a batch.
 
     Words of tensors with bits of their own are counted in words of the levels. Accesses spread evenly over the compute
     cycles; block sizes play no role for bandwidths, as in Timeloop. They are paid per block of words, rounded up over
     the whole run (FADiff eq. (19), per vector access instead of per word), and the energy of an access is shared by the
-    used members of a cluster. `computes` are the multiply-accumulates of the problem, a number or [B].
+    used members of a cluster.
     """
     xp = array_namespace(counts.reads)
     if counts.words is not None:
         counts = replace(counts, **{name: counts.words.of(getattr(counts, name)) for name in (
             "reads", "fills", "updates", "address_generations")})
     reads, writes = counts.reads, counts.updates + counts.fills
-    if isinstance(use, AverageUsage):  # an average instance is asked for less, where some are idle
+    if use.average is not None:  # an average instance is asked for less, where some are idle
         busy = (use.laid_out / use.instances)[:, None]
         reads, writes = rounding.up(reads / busy), rounding.up(writes / busy)
     read, write = reads / use.compute_cycles, writes / use.compute_cycles
@@ -60,7 +60,7 @@ def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, 
         (counts.reads, counts.fills, counts.updates), prices, strict=True)]) / (use.laid_out / clusters)[:, None]
     clusters = clusters[:, None]
     address = addr_gen * counts.address_generations * clusters if machine.addr_gen.any() else xp.zeros_like(access)
-    arithmetic = computes * machine.compute_energy * xp.ones_like(use.compute_cycles)
+    arithmetic = use.computes * machine.compute_energy
     return summed_cost(read, write, access, use.instances[:, None], address, arithmetic, use, machine, clusters,
                        rounding)
 
@@ -75,7 +75,7 @@ def summed_cost(read: Array, write: Array, access: Array, instances: Array, addr
     units as in `Cost`; `access` [L, T, B] is pJ of one used instance, spent by `instances` [L, 1 or T, B].
     """
     xp = array_namespace(read)
-    slow = slowdown(over_dataspaces(read), over_dataspaces(write), machine)
+    slow = slowdown(total(read.swapaxes(0, 1)), total(write.swapaxes(0, 1)), machine)  # over the data spaces
     per_level = rounding.up(use.compute_cycles / slow)
     busy = xp.maximum(xp.max(per_level, axis=0), use.compute_cycles)
     leaking = use.instances  # and their neighbours behind the same power gate
@@ -84,9 +84,9 @@ def summed_cost(read: Array, write: Array, access: Array, instances: Array, addr
         leaking = xp.where(in_namespace(xp, machine.gated) > 1, behind_gates, use.instances)
     leakage = in_namespace(xp, machine.leak) * busy * leaking
     spent = access * instances + address
-    levels = over_dataspaces(spent) + leakage
+    levels = total(spent.swapaxes(0, 1)) + leakage
     # level by level: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
-    energy = total([levels[level] for level in range(levels.shape[0])]) + arithmetic
+    energy = total(levels) + arithmetic
     return Cost(busy + machine.network_latency, energy, read, write, slow, per_level, levels, access, address, spent,
                 leakage, arithmetic, clusters)
 
@@ -105,11 +105,6 @@ def slowdown(read: Array, write: Array, machine: Machine) -> Array:
     return xp.stack(shares)
 
 
-def over_dataspaces(values: Array) -> Array:
-    """[L, B] from [L, T, B], added in the order of the data spaces."""
-    return total([values[:, t] for t in range(values.shape[1])])
-
-
 def used_clusters(laid_out: Array, machine: Machine) -> Array:
     """Clusters of each level that work: as many as there are instances laid out, [L, ...], at most all clusters."""
     xp = array_namespace(laid_out)
@@ -118,5 +113,4 @@ def used_clusters(laid_out: Array, machine: Machine) -> Array:
 
 def outermost_accesses(counts: Counts, use: Usage) -> Array:
     """Accesses of the outermost level in words, reads, fills and updates of all its instances together, [B]."""
-    accessed = counts.reads[-1] + counts.fills[-1] + counts.updates[-1]
-    return total([accessed[t] for t in range(accessed.shape[0])]) * use.instances[-1]
+    return total(counts.reads[-1] + counts.fills[-1] + counts.updates[-1]) * use.instances[-1]

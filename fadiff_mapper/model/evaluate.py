@@ -25,13 +25,11 @@ from fadiff_mapper.model.access_counts import (
     accesses,
     bypassed,
     element_words,
-    from_outside,
     holding,
-    sum_kinds,
 )
 from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.interconnects import InterconnectUse, interconnect_use
-from fadiff_mapper.model.legality import LegalityCheck, Room, limits, outputs_with_holes, untouched_sums
+from fadiff_mapper.model.legality import LegalityCheck, Room, limits, untouched_sums
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, active_parts, all_active, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
@@ -135,8 +133,8 @@ def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Cal
     counts = accesses(held, layer.projection, tile, raw, tally, use.instances, rounding, active, layer.reuse)
     if layer.machine.element_words is not None:
         counts = replace(counts, words=element_words(counts, nest, layer.projection, *layer.machine.element_words))
-    return Evaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, use.computes, rounding), nest,
-                      held.keep, raw, tally)
+    return Evaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, rounding), nest, held.keep,
+                      raw, tally)
 
 
 def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> tuple[Delivery, np.ndarray, np.ndarray]:
@@ -167,27 +165,21 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
     """
     with_hops = details or layer.network_priced
     active, use = active_parts(nest), None
-    if with_hops:  # Timeloop counts the hops of every boundary before bypassing, kept data space or not
-        active = replace(active, counted=np.ones_like(active.counted))
     raw, _, calls = exact_traffic(layer, nest, with_hops)
     if nest.residual:
-        use = average_usage(nest, None if rounding is EXACT else float(layer.problem.computes))
+        use, receivers, _ = average_usage(nest, None if rounding is EXACT else float(layer.problem.computes))
         if rounding is UNROUNDED:  # a share that is no whole number must not depend on the batch
-            active, raw = all_active(nest), replace(raw, fan=use.receivers[:, None])
+            active, raw = all_active(nest), replace(raw, fan=receivers[:, None])
     # A bypassed level divides by a traffic of 0 where nothing is kept; such columns are illegal.
     with np.errstate(divide="ignore", invalid="ignore"):
         found = evaluate_with(layer, nest, active, lambda _: raw, rounding, use)
         network = interconnect_use(layer.interconnects, layer.projection, found.held, found.tally,
                                    found.counts.partition, found.use.instances,
                                    found.counts.words) if with_hops else None
-        # outputs that may have untouched words: none of all usual layers without residuals
-        outputs = (np.flatnonzero(layer.projection.read_write).tolist() if nest.residual
-                   else outputs_with_holes(layer.projection))
         first = [LegalityCheck("calls", layer.arch.arithmetic.name, calls, MOST_CALLS,
                                calls > MOST_CALLS)] if nest.residual else []
-        if outputs:
-            touched = sum_kinds(found.tally.words) + from_outside(found.tally.links) / found.use.instances[:, None]
-            first += untouched_sums(outputs, found.held, layer.arch, touched, found.counts.partition)
+        first += untouched_sums(layer.projection, layer.arch, nest, found.held, found.tally, found.use.instances,
+                                found.counts.partition)
     return replace(found, network=network, first_checks=first, limit=lambda: limits(
         replace(nest, keep=found.held), np.ceil(layer.machine.needed(found.tile.size)) * found.held, found.use,
         layer.arch, room))

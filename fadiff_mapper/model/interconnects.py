@@ -195,7 +195,7 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
         share = (packed.sent / packed.per)[levels]
         energy, links, adders, spent = energy * share, links * share, adders * share, spent * share
     # one by one: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
-    everything = sum_of([spent[n, t] for n in range(len(spent)) for t in range(spent.shape[1])])
+    everything = sum_of(spent.reshape(-1, spent.shape[-1]))
     hops = np.where(total > 0, travelled / np.where(total > 0, total, 1), 0)
     return InterconnectUse(words, sent, hops, reductions, energy, links, adders, spent, everything)
 

@@ -16,8 +16,9 @@ import numpy as np
 from fadiff_mapper.base.errors import InvalidMapping
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.access_counts import Delivery, from_outside
 from fadiff_mapper.model.loop_nest import Nest, Projection
-from fadiff_mapper.model.tiles import Usage
+from fadiff_mapper.model.tiles import Usage, total
 
 NOWHERE = "one of the tensors is bypassed in all storage levels"
 
@@ -128,27 +129,27 @@ def limits(nest: Nest, needed: np.ndarray, use: Usage, arch: Architecture, room:
     return checks
 
 
-def outputs_with_holes(projection: Projection) -> list[int]:
-    """Indices of the outputs whose tiles may leave holes or overlap, such as a transposed convolution's.
+def untouched_sums(projection: Projection, arch: Architecture, nest: Nest, held: np.ndarray, tally: Delivery,
+                   instances: np.ndarray, partition: np.ndarray) -> list[LegalityCheck]:
+    """Checks whether fewer words of an output come up to a level, from below and from neighbours, than its partition
+    has.
 
-    Some rank has several terms or a coefficient above 1, or some dimension moves several ranks.
+    Timeloop ends on an assertion there, before any other check, so these checks go to the head of `limits`. Words may
+    be missing with residuals, or where tiles leave holes or overlap, such as a transposed convolution's: some rank has
+    several terms or a coefficient above 1, or some dimension moves several ranks. There are no checks of usual layers.
+    `tally` is the traffic after bypassing, `partition` [L, T, B] the words that one of the `instances` [L, B] in use is
+    responsible for.
     """
-    terms = [[term for rank in ranks for term in rank] for ranks in projection.ranks]
-    return [t for t, ranks in enumerate(projection.ranks) if projection.read_write[t] and (
-        len(terms[t]) > len(ranks) or len({d for d, _ in terms[t]}) < len(ranks) or any(c > 1 for _, c in terms[t]))]
-
-
-def untouched_sums(dataspaces: list[int], held: np.ndarray, arch: Architecture, touched: np.ndarray,
-                   partition: np.ndarray) -> list[LegalityCheck]:
-    """Checks whether fewer words of an output come up to a level than its partition has.
-
-    Timeloop ends on an assertion there, before any other check, so these checks go to the head of `limits`.
-    `dataspaces` come from `outputs_with_holes`; `touched` [L, T, B] are words that come up from below and from
-    neighbours, `partition` [L, T, B] words that one instance is responsible for.
-    """
-    missing = (partition - touched) * held
-    return [LegalityCheck("untouched", level.name, missing[index, t], 0, missing[index, t] > 0)
-            for t in dataspaces for index, level in enumerate(arch.levels)]
+    checks: list[LegalityCheck] = []
+    for t, ranks in enumerate(projection.ranks):
+        terms = [term for rank in ranks for term in rank]
+        if projection.read_write[t] and (nest.residual or len(terms) > len(ranks) or any(c > 1 for _, c in terms)
+                                         or len({d for d, _ in terms}) < len(ranks)):
+            touched = total(tally.words[:, :, t]) + from_outside(tally.links[:, t]) / instances
+            missing = (partition[:, t] - touched) * held[:, t]
+            checks += [LegalityCheck("untouched", level.name, missing[index], 0, missing[index] > 0)
+                       for index, level in enumerate(arch.levels)]
+    return checks
 
 
 def violations(checks: list[LegalityCheck], row: int) -> list[Violation]:

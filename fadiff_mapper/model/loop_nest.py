@@ -225,16 +225,6 @@ class Projection:
     read_write: tuple[bool, ...]  # For each data space whether it is an output
 
     @cached_property
-    def shared(self) -> frozenset[int]:
-        """Indices of the dimensions that share a rank of some data space with another dimension."""
-        return frozenset(d for dataspace in range(len(self.ranks)) for d in self.shared_dims(dataspace))
-
-    @cached_property
-    def relevance(self) -> tuple[tuple[bool, ...], ...]:
-        """`relevant` in a form that can be a key."""
-        return tuple(map(tuple, self.relevant.tolist()))
-
-    @cached_property
     def adding(self) -> np.ndarray:
         """Whether loops over a dimension may add up words of an output, [T, D]; none adds up words of an operand."""
         adding = ~self.relevant

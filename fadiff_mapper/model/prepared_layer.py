@@ -78,6 +78,12 @@ def machine(arch: Architecture, problem: Problem, energies: Sequence[ComponentEn
     def column(values: Iterable[float | None]) -> np.ndarray:
         return np.array([UNLIMITED if value is None else value for value in values], dtype=np.float64)[:, None]
 
+    # Levels that refer to an interconnect by name wait for it, in place of the wires of their own attributes.
+    waits = sum(level.interconnect.fill_latency + level.interconnect.drain_latency for level in levels)
+    for named in arch.named_interconnects:
+        for below, latency in ((named.inwards, "fill_latency"), (named.outwards, "drain_latency")):
+            if below is not None:
+                waits += named.wires.fill_latency - getattr(levels[below].interconnect, latency)
     gate = tuple(names.index(level.power_gated_at or level.name) for level in levels)
     clusters, block, read, fill, update, leak, addr_gen, *bandwidths = (column(values) for values in zip(*(
         (level.instances // level.cluster_size, level.block_size, own.read, own.fill, own.update, own.leak,
@@ -87,7 +93,7 @@ def machine(arch: Architecture, problem: Problem, energies: Sequence[ComponentEn
         clusters, block, read, fill, update, leak, addr_gen, bandwidths[0], bandwidths[1], bandwidths[2],
         np.array([[level.bandwidth_scale.get(name, 1.0) for name in problem.dataspace_names()] for level in levels],
                  dtype=np.float64)[..., None],
-        compute_energy, arch.interconnect_latency(), gate,
+        compute_energy, waits, gate,
         column(level.instances / levels[g].instances for level, g in zip(levels, gate, strict=True)),
         words_of_elements(arch, problem))
 
@@ -168,24 +174,22 @@ class PreparedLayer:
     @cached_property
     def compiled(self) -> _kernel.Layer:
         """The same constants for the compiled kernel, made once; those of the machine are numbers, no torch tensors."""
-        def constants(number: int, level: StorageLevel) -> _kernel.Level:
-            def of(values: Any) -> float:
-                return float(values[number, 0])
-
-            (fanout_x, fanout_y), words = arch.fanout(number), level.usable
-            return _kernel.Level(
-                usable=NO_LIMIT if words is None else words, least=(words or 0) * level.min_utilization,
-                fanout_x=fanout_x, fanout_y=fanout_y, clusters=of(machine.clusters), block=of(machine.block),
-                read=of(machine.read), fill=of(machine.fill), update=of(machine.update), leak=of(machine.leak),
-                address=of(machine.addr_gen), read_bandwidth=of(machine.read_bandwidth),
-                write_bandwidth=of(machine.write_bandwidth), shared_bandwidth=of(machine.shared_bandwidth),
-                gated=of(machine.gated), gate=machine.gate[number])
-
         arch, projection, machine, reuse = self.arch, self.projection, self.machine, self.reuse
+        columns = {name: [float(value) for value in getattr(machine, name)[:, 0]] for name in (
+            "clusters", "block", "read", "fill", "update", "leak", "read_bandwidth", "write_bandwidth",
+            "shared_bandwidth", "gated")}
+        levels = []
+        for number, level in enumerate(arch.levels):
+            (fanout_x, fanout_y), words = arch.fanout(number), level.usable
+            levels.append(_kernel.Level(
+                usable=NO_LIMIT if words is None else words, least=(words or 0) * level.min_utilization,
+                fanout_x=fanout_x, fanout_y=fanout_y, address=float(machine.addr_gen[number, 0]),
+                gate=machine.gate[number],
+                **{name: values[number] for name, values in columns.items()}))
         units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
         return _kernel.Layer(
             dims=projection.relevant.shape[1], ranks=[[list(rank) for rank in ranks] for ranks in projection.ranks],
-            written=list(projection.read_write), levels=[constants(*level) for level in enumerate(arch.levels)],
+            written=list(projection.read_write), levels=levels,
             units=[_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y) for unit in units],
             element_words=[] if machine.element_words is None else machine.element_words.ravel().tolist(),
             bandwidth_scale=machine.bandwidth_scale.ravel().tolist(),

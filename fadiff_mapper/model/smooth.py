@@ -27,7 +27,7 @@ Axes beside those of `access_counts.py`: N boundaries, S temporal loops (innermo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -65,9 +65,9 @@ def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = No
     if layer.shares is None:
         return shared
     counts = layer.shares.of(shared.counts)
-    busy = replace(shared.use, compute_cycles=shared.use.compute_cycles * layer.shares.cycles)
-    computes = shared.use.computes * layer.shares.computes
-    return replace(shared, counts=counts, price=lambda: cost(counts, busy, layer.machine, computes, SMOOTH))
+    busy = replace(shared.use, compute_cycles=shared.use.compute_cycles * layer.shares.cycles,
+                   computes=shared.use.computes * layer.shares.computes)
+    return replace(shared, counts=counts, price=lambda: cost(counts, busy, layer.machine, SMOOTH))
 
 
 def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active) -> Delivery:
@@ -220,30 +220,21 @@ def _sent(raw: Delivery, steps: WindowSteps | None, nest: Nest, projection: Proj
     share = {rank: distinct_windows(spatial, tile.below[level], rank) for rank in ranks if multicast and len(rank) == 2}
     groups = product([scatter, *share.values()])
     words, links = wanted * groups, xp.zeros_like(wanted)
-    held_beside = _held_beside(steps, nest, arch, tile, level, ranks) if steps and level in steps.levels else ()
-    for dim, torn, repeated in held_beside:
-        side_by_side = spatial[dim, xp.arange(nest.batch)]
+    row = xp.arange(nest.batch)
+    for there, dim, torn in neighbours(nest, arch, level) if steps and level in steps.levels else ():
+        # a neighbour held the words of a step where the tile moves by the distance of the two, in either direction
+        assert steps is not None
+        n, step = steps.levels.index(level), xp.astype(tile.below[level][dim, row], xp.int64)
+        apart = xp.stack([step * total([c * (dim == d) for d, c in rank]) for rank in ranks])[:, None]
+        meets = xp.all(steps.move[:, n] == apart, axis=0) | xp.all(steps.move[:, n] == -apart, axis=0)
+        repeated = xp.sum(steps.again[n] * (meets & steps.alone[n] & there & xp.any(apart > 0, axis=0)), axis=0)
+        side_by_side = spatial[dim, row]
         last = product([scatter / side_by_side, *(
             xp.where(xp.any(xp.stack([dim == d for d, _ in rank]), axis=0), xp.ones_like(part), part)
             for rank, part in share.items())])
         words = words - repeated * (groups - last - torn * groups / fan)
         links = links + repeated * (fan - fan / side_by_side - torn)
     return words, (wanted * fan - links) / words, groups, links
-
-
-def _held_beside(steps: WindowSteps, nest: Nest, arch: Architecture, tile: Tiles, level: int,
-                 ranks: Sequence[Rank]) -> Iterator[tuple[Array, Array, Array]]:
-    """(dimension of a spatial loop, pairs that lie in two rows, words that receivers find at a neighbour), [B] each.
-
-    A neighbour held the words of a step where the tile moves by the distance of the two, in either direction.
-    """
-    xp, n = array_namespace(nest.temporal), steps.levels.index(level)
-    for there, dim, torn in neighbours(nest, arch, level):
-        step = xp.astype(tile.below[level][dim, xp.arange(nest.batch)], xp.int64)
-        apart = xp.stack([step * total([c * (dim == d) for d, c in rank]) for rank in ranks])[:, None]
-        move = steps.move[:, n]
-        meets = xp.all(move == apart, axis=0) | xp.all(move == -apart, axis=0)
-        yield dim, torn, xp.sum(steps.again[n] * (meets & steps.alone[n] & there & xp.any(apart > 0, axis=0)), axis=0)
 
 
 def neighbours(nest: Nest, arch: Architecture, level: int) -> Iterator[tuple[Array, Array, Array]]:

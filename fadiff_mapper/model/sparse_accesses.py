@@ -24,9 +24,9 @@ from fadiff_mapper.model.energy_latency import summed_cost, used_clusters
 from fadiff_mapper.model.evaluate import EXACT, Evaluation
 from fadiff_mapper.model.legality import NOWHERE, limits, rejection, violations
 from fadiff_mapper.model.sparse_design import KINDS, SparseDesign, millionths
-from fadiff_mapper.model.sparse_savings import Saving, SparseUsage, read_savings, sparse_usage
-from fadiff_mapper.model.sparse_tiles import StoredMapping, StoredTile, ordered_sum, stored_mapping
-from fadiff_mapper.model.tiles import total
+from fadiff_mapper.model.sparse_savings import Saving, read_savings, sparse_usage
+from fadiff_mapper.model.sparse_tiles import StoredTile, ordered_sum, stored_mapping
+from fadiff_mapper.model.tiles import Usage, total
 
 WRAP = 2 ** 64
 """Timeloop counts in whole numbers of 64 bits without sign; the processor makes 0 of a double beyond them."""
@@ -50,8 +50,10 @@ class SparseCounts:
     """Accesses and computes of one mapping over the whole run by kind; accesses per instance, 0 where nothing is kept.
     """
 
-    stored: StoredMapping           # The mapping with its tiles
-    use: SparseUsage                # Instances in use
+    columns: tuple[AnyMapping[int, StoredTile], ...]  # For every data space its tiles by level
+    most: np.ndarray                # [L + 1, T, 2]. Most instances in use along X and Y; entry 0 is the arithmetic,
+                                    # entry l + 1 is level l
+    average: np.ndarray             # [L + 1, T]. Instances in use on average
     savings: AnyMapping[tuple[int, int], Saving]  # Savings by (level, data space)
     words: np.ndarray               # [K, A, L, T]. Words
     units: np.ndarray               # [K, A, L, T, R, 2]. Accesses to metadata and to payloads of every rank, innermost
@@ -96,7 +98,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
     stored = stored_mapping(design, mapping)
     savings = read_savings(stored) if design.sparse.applied else {}
     spanned = np.concatenate([dense.use.expansion_x, dense.use.expansion_y], axis=1).astype(np.int64)
-    use = sparse_usage(stored, spanned)
+    most, average, skipped = sparse_usage(stored, spanned)
 
     tiles = [(level, t, tile) for t, column in enumerate(stored.columns) for level, tile in column.items()]
     shape = len(arch.levels), len(names)
@@ -115,7 +117,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
     touched = unsigned(np.ceil(expected * (algorithmic / tile_words)[..., None, None]))
     left, shares = zip(*(saved_accesses(
         algorithmic[..., t], touched[:, :, t], column, {level: own for (level, at), own in savings.items() if at == t},
-        {level: own for (level, at), own in use.skipped.items() if at == t}, written=space.read_write)
+        {level: own for (level, at), own in skipped.items() if at == t}, written=space.read_write)
         for t, (space, column) in enumerate(zip(problem.dataspaces, stored.columns, strict=True))), strict=True)
     words, units, reductions, compressions, decompressions, wrapped = (
         np.stack(parts, axis=min(3, parts[0].ndim)) for parts in zip(*left, strict=True))
@@ -126,21 +128,22 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
             for t, column in enumerate(stored.columns) if not problem.dataspaces[t].read_write],
             gates=design.sparse.gates_computes, skips=design.sparse.skips_computes)
 
-    arithmetic_units = int(use.average[0].max())  # Timeloop counts whole units here
+    arithmetic_units, largest = int(average[0].max()), most.max(axis=1)  # Timeloop counts whole units here
     cycles = math.ceil((computes[ACTUAL] + computes[GATED]) / arithmetic_units) if arithmetic_units else 0
-    use = replace(use, compute_cycles=np.array([float(cycles)]))
+    use = Usage(largest[:, :1], largest[:, 1:], np.array([float(cycles)]), np.array([float(problem.computes)]),
+                np.maximum(1.0, average[1:].max(axis=1, keepdims=True)))
     checks = limits(dense.nest, machine.whole_words(most_words)[..., None], use, arch, metadata=most_bits[:, None])
     broken = violations(checks, 0)
     blamed = [arch.arithmetic.name, *arch.level_names()].index(broken[0].level) if broken else len(arch.levels) + 1
     if blamed and not arithmetic_units:
         raise FadiffError("Timeloop divides by 0 on this mapping: spatial skipping leaves no arithmetic unit")
-    average, most = use.average[1:], use.most[1:].prod(axis=-1)
+    used, reserved = average[1:], most[1:].prod(axis=-1)
     for level, t, tile in sorted(tiles, key=lambda one: one[:2]):  # Timeloop looks at one level after the other
         if level + 1 < blamed:
             if design.models:
                 block_ratios[level, t] = block_ratio(arch.levels[level], int(design.block[level, t]), tile,
                                                      design.models[t])
-            if average[level, t] > 0 and not (most[level, t] and cycles):
+            if used[level, t] > 0 and not (reserved[level, t] and cycles):
                 raise FadiffError("Timeloop divides by 0 on this mapping: no instances or no computes are left")
     if broken:
         raise rejection(broken)
@@ -161,27 +164,28 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
         np.divide(part // word.astype(object), whole, out=np.zeros(shape, object), where=whole != 0).astype(np.float64)
         for part, whole in ((read_bits + written_bits, every_read + every_written), (read_bits, every_read),
                             (written_bits, every_written))])
-    clusters = used_clusters(np.where(dense.held[..., 0], most, dense.use.laid_out), machine)
+    clusters = used_clusters(np.where(dense.held[..., 0], reserved, dense.use.laid_out), machine)
     with np.errstate(divide="ignore", invalid="ignore"):  # of instances that are not used
-        spread, members = most / average, most / clusters
-        asked = [np.where(average > 0, np.ceil(way / spread) / cycles * machine.bandwidth_scale[..., 0], 0.0)
+        spread, members = reserved / used, reserved / clusters
+        asked = [np.where(used > 0, np.ceil(way / spread) / cycles * machine.bandwidth_scale[..., 0], 0.0)
                  for way in (read, written)]
         # pJ of all actions of one cluster, added up in Timeloop's order
-        data, metadata, conversions = design.prices
+        data, metadata = design.energies
         blocks = np.where(words > 0, (stored_words // block + (stored_words % block > 0)) * block_ratios * data, 0.0)
         lines = np.ceil((bits.astype(object) / width.astype(object)).astype(np.float64)) * metadata
-        actions = np.concatenate([*blocks, *np.moveaxis(lines, 1, 0), [decompressions, compressions] * conversions])
-        energy = np.where((average > 0) & (clusters > 0), np.add.accumulate(actions)[-1] / members, 0.0)
+        actions = np.concatenate([*blocks, *np.moveaxis(lines, 1, 0),
+                                  [decompressions, compressions] * design.conversions])
+        energy = np.where((used > 0) & (clusters > 0), np.add.accumulate(actions)[-1] / members, 0.0)
     addresses = np.where(layer.projection.read_write, busy[UPDATE], busy[READ]) + busy[FILL]
-    actual, gated, skipped = (done * price for done, price in zip(computes, design.compute_energies, strict=True))
-    cost = summed_cost(asked[0][..., None], asked[1][..., None], energy[..., None], average[..., None],
-                       (addresses * machine.addr_gen * clusters)[..., None], np.array([actual + skipped + gated]), use,
+    actual, gated, never = (done * price for done, price in zip(computes, design.compute_energies, strict=True))
+    cost = summed_cost(asked[0][..., None], asked[1][..., None], energy[..., None], used[..., None],
+                       (addresses * machine.addr_gen * clusters)[..., None], np.array([actual + never + gated]), use,
                        machine, clusters[..., None], EXACT)
     # added up as in Timeloop, data space by data space: the order decides how a half is printed
     energies = total([cost.spent[:, t] + cost.leakage / len(names) for t in range(len(names))])
     cost = replace(cost, level_energy=energies, energy=total([cost.compute_energy, *energies]))
-    counts = SparseCounts(stored, use, savings, words, units, reductions, compressions, decompressions, wrapped,
-                          addresses, format_shares, computes)
+    counts = SparseCounts(stored.columns, most, average, savings, words, units, reductions, compressions,
+                          decompressions, wrapped, addresses, format_shares, computes)
     return replace(dense, use=use, price=lambda: cost, first_checks=[], limit=lambda: checks, sparse=counts)
 
 

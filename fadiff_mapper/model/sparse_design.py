@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,14 +17,7 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import (
     Representation,
     SparseOptimizations,
 )
-from fadiff_mapper.inputs.spec.tables import (
-    COMPUTE_ACTIONS,
-    ComponentEnergy,
-    Tables,
-    component_actions,
-    compute_energy,
-    storage_energy,
-)
+from fadiff_mapper.inputs.spec.tables import COMPUTE_ACTIONS, Tables, compute_energy, first_energy, storage_energy
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
@@ -38,48 +30,34 @@ ACCESSES = ("read", "fill", "update")
 _kernel.raise_aborted_as(FadiffError)  # where Timeloop ends on a density
 
 
-@dataclass(frozen=True)
-class StorageEnergies:
-    """pJ of the actions of a storage level; 0 where the ERT has none."""
-
-    data: dict[tuple[str, str], float]      # By (kind, access), of `KINDS` and `ACCESSES`; per vector access
-    metadata: dict[tuple[str, str], float]  # The same for the metadata, per access of its memory
-    decompression: float                    # Per word that is decompressed
-    compression: float                      # Per word that is compressed
-    leak: float                             # Per cycle and instance
-
-
 NAMES = {(middle, kind, access): tuple(f"{prefix}{middle}{name}" for prefix in prefixes for name in dict.fromkeys(
     (access, "read" if access == "read" else "write")))
     for middle in ("", "metadata_") for kind, prefixes in KINDS.items() for access in ACCESSES}
 """The names under which Timeloop looks an action up: "random_fill", "random_write", "fill", "write", and so on."""
 
 
-def storage_energies(level: StorageLevel, tables: Tables, plain: ComponentEnergy | None = None) -> StorageEnergies:
-    """The energies of a level. Its own `vector_access_energy` replaces the ERT and leaves actual accesses of data only.
+def storage_energies(level: StorageLevel, tables: Tables) -> tuple[np.ndarray, tuple[float, float]]:
+    """pJ of the actions of a storage level, 0 where the ERT has none.
 
-    `plain`: energies of the dense design, where they are known.
+    Its own `vector_access_energy` replaces the ERT and leaves actual accesses of data only. Returns the energies of
+    accesses, [2, K, A]: to data, per vector access, and to metadata, per access of its memory; and those of a word that
+    is decompressed and compressed.
     """
-    actions = {} if level.vector_access_energy is not None else component_actions(level.name, tables)
-    plain = plain or storage_energy(level, tables)
-    found = {key: next((actions[name] for name in names if name in actions), 0.0) for key, names in NAMES.items()}
-    data, metadata = ({key[1:]: energy for key, energy in found.items() if key[0] == middle}
-                      for middle in ("", "metadata_"))
-    return StorageEnergies(data | {("actual", access): getattr(plain, access) for access in ACCESSES}, metadata,
-                           actions.get("decompression_count", 0.0), actions.get("compression_count", 0.0), plain.leak)
+    actions = {} if level.vector_access_energy is not None else tables.actions.get(level.name, {})
+    plain = storage_energy(level, tables)
+    found = np.reshape([first_energy(actions, names) or 0.0 for names in NAMES.values()],
+                       (2, len(KINDS), len(ACCESSES)))
+    found[0, 0] = [getattr(plain, access) for access in ACCESSES]
+    return found, (actions.get("decompression_count", 0.0), actions.get("compression_count", 0.0))
 
 
 def compute_energies(arithmetic: Arithmetic, tables: Tables) -> tuple[float, float, float]:
     """pJ of a compute by kind. Without an entry of their own gated and skipped ones cost as much as others; without an
     ERT they cost nothing."""
-    actions = component_actions(arithmetic.name, tables)
+    actions = tables.actions.get(arithmetic.name, {})
     gated = ("mac_gated", "mult_gated", "compute_gated", *COMPUTE_ACTIONS[2:])
-
-    def first(names: tuple[str, ...]) -> float:
-        return next((actions[name] for name in names if name in actions), 0.0)
-
-    return (compute_energy(arithmetic, tables)[0], first(gated),
-            first(("mac_skipped", "mult_skipped", "compute_skipped", *gated)))
+    return (compute_energy(arithmetic, tables)[0], first_energy(actions, gated) or 0.0,
+            first_energy(actions, ("mac_skipped", "mult_skipped", "compute_skipped", *gated)) or 0.0)
 
 
 @dataclass(frozen=True)
@@ -90,7 +68,8 @@ class SparseDesign:
     sparse: SparseOptimizations               # The hardware's treatment of zeros; empty where the input has no such
                                               # section
     models: tuple[_kernel.DensityModel, ...]  # Density of every data space; none where no optimization is applied
-    energies: tuple[StorageEnergies, ...]     # pJ of the actions of every level
+    energies: np.ndarray                      # pJ of accesses to data and to metadata of every level, [2, K, A, L, 1]
+    conversions: np.ndarray                   # pJ of a word that is decompressed and compressed, [2, L, 1]
     compute_energies: tuple[float, float, float]  # pJ of a compute by kind
 
     @cached_property
@@ -98,16 +77,6 @@ class SparseDesign:
         """The probability that a single word is nonzero, by data space."""
         return [model.expected([1] * len(space.ranks))
                 for model, space in zip(self.models, self.layer.problem.dataspaces, strict=True)]
-
-    @cached_property
-    def prices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """pJ of accesses to data and to metadata, [K, A, L, 1] each, and of words that are decompressed and compressed,
-        [2, L, 1]."""
-        data, metadata = (np.array([[[energies[kind, access] for energies in of] for access in ACCESSES]
-                                    for kind in KINDS])[..., None]
-                          for of in zip(*((own.data, own.metadata) for own in self.energies), strict=True))
-        return data, metadata, np.array([[own.decompression for own in self.energies],
-                                         [own.compression for own in self.energies]])[..., None]
 
     @cached_property
     def block(self) -> np.ndarray:
@@ -150,19 +119,17 @@ class SparseDesign:
             return [[(names.index(one.target), [names.index(name) for name in one.conditions]) for one in group]
                     for group in groups]
 
-        def actions(of: Mapping[tuple[str, str], float]) -> list[list[float]]:
-            return [[of[kind, access] for access in ACCESSES] for kind in KINDS]
-
         return _kernel.SparseTables(
             self.layer.compiled,
             levels=[_kernel.SparseLevel(
                 decompresses=level.decompresses, compresses=level.compresses,
                 metadata_limit=level.usable_metadata_bits, word_bits=level.word_bits,
                 metadata_width=level.metadata.width, metadata_word_bits=level.metadata.word_bits,
-                data=actions(own.data), metadata=actions(own.metadata), decompression=own.decompression,
-                compression=own.compression, leak=own.leak, gating=choices(options.gating),
+                data=self.energies[0, ..., number, 0].tolist(), metadata=self.energies[1, ..., number, 0].tolist(),
+                decompression=float(self.conversions[0, number, 0]), compression=float(self.conversions[1, number, 0]),
+                leak=self.layer.energies[number].leak, gating=choices(options.gating),
                 skipping=choices(options.skipping), spatial_skipping=choices(options.spatial_skipping))
-                for level, options, own in zip(arch.levels, sparse.levels, self.energies, strict=True)],
+                for number, (level, options) in enumerate(zip(arch.levels, sparse.levels, strict=True))],
             formats=[compiled_format(options.formats.get(name)) for options in sparse.levels for name in names],
             gates_computes=sparse.gates_computes, skips_computes=sparse.skips_computes, computes=problem.computes,
             compute_energy=list(self.compute_energies), models=self.models,
@@ -185,9 +152,9 @@ def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tab
                  for space in layer.problem.dataspaces]
     models = tuple(_kernel.DensityModel(density.distribution, density.density, density.band_width, extents)
                    for density, extents in densities) if sparse.applied else ()
-    energies = tuple(storage_energies(level, tables, plain)
-                     for level, plain in zip(layer.arch.levels, layer.energies, strict=True))
-    return SparseDesign(layer, sparse, models, energies, compute_energies(layer.arch.arithmetic, tables))
+    energies, conversions = zip(*(storage_energies(level, tables) for level in layer.arch.levels), strict=True)
+    return SparseDesign(layer, sparse, models, np.stack(energies, axis=-1)[..., None],
+                        np.array(conversions).T[..., None], compute_energies(layer.arch.arithmetic, tables))
 
 
 def score_sparse(design: SparseDesign, nest: Nest) -> Scores:

@@ -8,7 +8,6 @@ get an empty tile are sent nothing, and spatial skipping leaves them out.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy as np
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping
 from fadiff_mapper.inputs.spec.sparse_optimizations import ConditionedAccess
 from fadiff_mapper.model.sparse_tiles import NestLoop, StoredMapping
-from fadiff_mapper.model.tiles import Usage
 
 GATED, SKIPPED = 1, 2
 """Kinds of saved accesses, as positions in `sparse_design.KINDS`."""
@@ -124,43 +122,24 @@ def _target_loop(source: int, child: int | None, target: int,
     return loops[-1], [], False
 
 
-@dataclass(frozen=True)
-class SparseUsage(Usage):
-    """Instances in use of one mapping. Expansions are the most of any data space."""
-
-    most: np.ndarray                       # [L + 1, T, 2]. Most instances along X and Y; entry 0 is the arithmetic,
-                                           # entry l + 1 is level l
-    average: np.ndarray                    # [L + 1, T]. Instances in use on average, where empty tiles are sent nowhere
-    skipped: dict[tuple[int, int], float]  # Share of the instances that spatial skipping saves, by the (storage level,
-                                           # data space) that skips some
-
-    @property
-    def instances(self) -> np.ndarray:
-        """Largest average number of instances of every storage level, at least 1, [L, 1]."""
-        largest: np.ndarray = np.maximum(1.0, self.average[1:].max(axis=1, keepdims=True))
-        return largest
-
-
-def sparse_usage(stored: StoredMapping, spanned: np.ndarray) -> SparseUsage:
+def sparse_usage(stored: StoredMapping,
+                 spanned: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[tuple[int, int], float]]:
     """Instances in use of those [L + 1, 2] that a mapping spans. Whole numbers are cut off at each step.
 
-    Skipping at storage level l saves instances of unit l, the next one inwards. Raises InvalidMapping for a fan-out
-    that is too small for the instances left, FadiffError where Timeloop aborts, crashes, or reads beyond its tables.
+    Skipping at storage level l saves instances of unit l, the next one inwards. Returns the most instances along X and
+    Y, [L + 1, T, 2], and the average ones, where empty tiles are sent nowhere, [L + 1, T], as in `SparseCounts`; and
+    the share of the instances that spatial skipping saves, by the (storage level, data space) that skips some. Raises
+    InvalidMapping for a fan-out that is too small for the instances left, FadiffError where Timeloop aborts, crashes,
+    or reads beyond its tables.
     """
     design, tensors, units = stored.design, range(len(stored.columns)), range(len(spanned))
     most, names = np.repeat(spanned[:, None], len(tensors), axis=1), design.layer.problem.dataspace_names()
-    share = np.ones(most.shape[:2])
-
-    def result(skips: set[tuple[int, int]]) -> SparseUsage:
-        largest = most.max(axis=1)
-        return SparseUsage(largest[:, :1], largest[:, 1:], np.zeros(1), most, spanned.prod(axis=1)[:, None] * share,
-                           {(level, t): float(1 - share[level, t]) for level, t in skips})
-
+    share, whole = np.ones(most.shape[:2]), spanned.prod(axis=1)[:, None]
     if not design.skips_instances:
         for t in tensors:
             for level, tile in stored.columns[t].items():
                 share[level + 1, t] = tile.used
-        return result(set())
+        return most, whole * share, {}
     reference = most.copy()
 
     def splits(loop: NestLoop, t: int) -> bool:
@@ -247,7 +226,7 @@ def sparse_usage(stored: StoredMapping, spanned: np.ndarray) -> SparseUsage:
     if blamed:  # the innermost fan-out that is too small, with the sentences that Timeloop collects
         unit = min(blamed)
         raise InvalidMapping(arch.levels[unit - 1].name if unit else arch.arithmetic.name, blamed[unit])
-    return result(skips)
+    return most, whole * share, {(level, t): float(1 - share[level, t]) for level, t in skips}
 
 
 def _stationary(stored: StoredMapping, target: int, leader: int, level: int, loop: NestLoop,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -43,9 +43,9 @@ class NestLoop:
     points: dict[str, int]  # Points of the iterations that this loop and all inside it span, by dimension
 
 
-@dataclass(frozen=True)
+@dataclass
 class StoredTile:
-    """The tile of a data space at a level that keeps it: its place, its fiber tree, and its occupancy."""
+    """The tile of a data space at a level that keeps it: its place, and then its fiber tree and its occupancy."""
 
     box: tuple[int, ...]                     # Its extents along the ranks of the tensor
     parent: int | None                       # The next level outwards that keeps the data space; None for the outermost
@@ -156,17 +156,19 @@ def stored_mapping(design: SparseDesign, mapping: Mapping) -> StoredMapping:
         columns.append(column)
     for space, column in zip(spaces, columns, strict=True):
         for level in column if sparse.formatted else ():
-            column[level] = _with_fibers(nest, space, level, column, arch.level_names())
+            _lay_fibers(nest, space, level, column, arch.level_names())
     for t, column in enumerate(columns):
-        for level, tile in column.items():
-            column[level] = filled(tile, design.models[t], known_empty=tile.parent is not None and column[
-                tile.parent].representation is not None) if sparse.applied else replace(
-                    tile, nonzeros=float(tile.words), most_words=tile.words)
+        for tile in column.values():
+            if sparse.applied:
+                fill(tile, design.models[t],
+                     known_empty=tile.parent is not None and column[tile.parent].representation is not None)
+            else:
+                tile.nonzeros, tile.most_words = float(tile.words), tile.words
     return StoredMapping(design, nest, tuple(columns))
 
 
-def _with_fibers(nest: list[list[NestLoop]], space: DataSpace, level: int, column: dict[int, StoredTile],
-                 names: Sequence[str]) -> StoredTile:
+def _lay_fibers(nest: list[list[NestLoop]], space: DataSpace, level: int, column: dict[int, StoredTile],
+                names: Sequence[str]) -> None:
     """Gives the loops of a tile to the ranks of its format; without a format one rank takes all loops.
 
     Raises InvalidMapping where there are fewer ranks than loops, or inner ranks differ from the child's.
@@ -187,8 +189,7 @@ def _with_fibers(nest: list[list[NestLoop]], space: DataSpace, level: int, colum
             boxes, fibers = child.boxes, child.fibers
         else:  # the innermost loop of each dimension also covers the loops of the child and all loops inside it
             points = dict(nest[tile.child][-1].points)
-    left = [(loop.dim, bound, space.tile_extents(loop.points)) for loop in loops
-            if (bound := loop.bound * points.pop(loop.dim, 1)) > 1]
+    left = [(loop.dim, bound, loop.points) for loop in loops if (bound := loop.bound * points.pop(loop.dim, 1)) > 1]
 
     def taken(end: int, rule: tuple[tuple[str, ...], ...] | None) -> int:
         """Takes the loops of one rank from an end of those that are left; returns the words they span, 0 for none.
@@ -210,22 +211,23 @@ def _with_fibers(nest: list[list[NestLoop]], space: DataSpace, level: int, colum
     if tile.representation is None or not tile.representation.inner_to_outer:
         # inner ranks may stay empty; one whose rule forbids the loop is listed behind all others
         while rules and left:
-            box, words = left[-1][2], taken(-1, rules.pop())
+            box, words = space.tile_extents(left[-1][2]), taken(-1, rules.pop())
             ranks = [(words, box), *ranks] if words else [*ranks, (1, innermost)]
         ranks = [(1, innermost)] * len(rules) + ranks
     else:
         while len(ranks) < len(rules) and left:
-            box, words = left[0][2], taken(0, rules[len(ranks)])
+            box, words = space.tile_extents(left[0][2]), taken(0, rules[len(ranks)])
             ranks.append((words, box) if words else (1, unit))
         ranks += [(1, innermost)] * (len(rules) - len(ranks))
     if left:
         raise InvalidMapping(names[level], "more compression ranks needed than supported in hardware. "
                                            f"dataspace name: {space.name}")
-    return replace(tile, fibers=(*fibers, *(words for words, _ in ranks)), boxes=(*boxes, *(box for _, box in ranks)))
+    tile.fibers = (*fibers, *(words for words, _ in ranks))
+    tile.boxes = (*boxes, *(box for _, box in ranks))
 
 
-def filled(tile: StoredTile, model: _kernel.DensityModel, *, known_empty: bool) -> StoredTile:
-    """The tile with its occupancy: the sum over all numbers of nonzeros that it may have.
+def fill(tile: StoredTile, model: _kernel.DensityModel, *, known_empty: bool) -> None:
+    """Gives a tile its occupancy: the sum over all numbers of nonzeros that it may have.
 
     Where the parent has a format and a tile may be empty, the first probability of the list is taken as the empty
     tile's, as Timeloop does, even where the list begins with another number of nonzeros. `known_empty`: whether the
@@ -234,22 +236,19 @@ def filled(tile: StoredTile, model: _kernel.DensityModel, *, known_empty: bool) 
     occupancies, probabilities = model.histogram(tile.box)
     least = model.least(tile.box)
     occupancies, probabilities = occupancies[occupancies >= least], probabilities[occupancies >= least]
-    used = 1.0
     if known_empty and least == 0:
-        used = float(1.0 - probabilities[0])
+        tile.used = float(1.0 - probabilities[0])
         # a tile that is always empty, as far as doubles tell, has no other number of nonzeros
-        probabilities = probabilities / used if used > 0 else np.zeros_like(probabilities)
+        probabilities = probabilities / tile.used if tile.used > 0 else np.zeros_like(probabilities)
         probabilities[0] = 0.0
-    nonzeros = ordered_sum(probabilities * occupancies)
-    density = nonzeros / tile.words
-    if not tile.ranks:
-        return replace(tile, used=used, density=density, nonzeros=nonzeros, most_words=tile.words)
-    most = int(model.most(tile.box))
-    units = metadata_units(tile, model, np.append(occupancies, float(most)))
-    expected = tuple((ordered_sum(metadata[:-1] * probabilities), ordered_sum(payload[:-1] * probabilities))
-                     for metadata, payload in units)
-    return replace(tile, used=used, density=density, nonzeros=nonzeros, metadata=expected, most_words=most,
-                   most_metadata=tuple((float(metadata[-1]), float(payload[-1])) for metadata, payload in units))
+    tile.nonzeros, tile.most_words = ordered_sum(probabilities * occupancies), tile.words
+    tile.density = tile.nonzeros / tile.words
+    if tile.ranks:
+        tile.most_words = int(model.most(tile.box))
+        units = metadata_units(tile, model, np.append(occupancies, float(tile.most_words)))
+        tile.metadata = tuple((ordered_sum(metadata[:-1] * probabilities), ordered_sum(payload[:-1] * probabilities))
+                              for metadata, payload in units)
+        tile.most_metadata = tuple((float(metadata[-1]), float(payload[-1])) for metadata, payload in units)
 
 
 def metadata_units(tile: StoredTile, model: _kernel.DensityModel,

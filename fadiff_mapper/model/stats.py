@@ -168,7 +168,7 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
     """
     assert evaluation.network is not None
     use, sparse, unit, names = evaluation.use, evaluation.sparse, layer.arch.arithmetic, layer.problem.dataspace_names()
-    cycles, computes = int(evaluation.cycles[row]), int(use.computes[row]) if sparse is None else layer.problem.computes
+    cycles, computes = int(evaluation.cycles[row]), int(use.computes[row])
     done = computes if sparse is None else sum(sparse.computes[:2])
     levels = []
     for number, level in enumerate(layer.arch.levels):
@@ -190,7 +190,7 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
             "cycles": int(use.compute_cycles[row]), "computes": computes} if sparse is None else {
             "cycles": int(use.compute_cycles[row]),
             "utilized_instances": int(use.expansion_x[0, row] * use.expansion_y[0, row]),
-            "utilized_instances_average": int(sparse.use.average[0].max()), "computes": {
+            "utilized_instances_average": int(sparse.average[0].max()), "computes": {
                 "algorithmic": computes, **dict(zip(KINDS, sparse.computes, strict=True))}}) | {
             "energy_pj": float(evaluation.cost.compute_energy[row])},
         levels=levels,
@@ -220,7 +220,7 @@ def _warnings(layer: PreparedLayer, evaluation: Evaluation, row: int) -> Iterato
                    "below a spatial loop with a residual are too low")
     if sparse is None:
         return
-    for t, column in enumerate(sparse.stored.columns):
+    for t, column in enumerate(sparse.columns):
         saving = sorted(level for level, other in sparse.savings if other == t)
         for level, tile in column.items():
             place = f'{layer.problem.dataspace_names()[t]} at "{layer.arch.levels[level].name}"'
@@ -257,14 +257,14 @@ def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int,
             "read_bandwidth": read * slowdown, "write_bandwidth": write * slowdown,
             "shared_bandwidth": read * slowdown + write * slowdown} | (
                 {"addr_gen_energy_pj_per_cluster": address / clusters} if address else {})
-    tile, use = sparse.stored.columns[t].get(level), sparse.use
+    tile = sparse.columns[t].get(level)
     representation = tile.representation if tile else None
     shared, reading, writing = sparse.format_shares[:, level, t].tolist()
     accesses = {name: dict(zip(KINDS, sparse.words[:, number, level, t].tolist(), strict=True))
                 for number, name in enumerate(words)}
     result = {
         "partition_size": held * int(counts.partition[at]), "utilized_capacity": tile.most_words if tile else 0,
-        "utilized_instances": float(use.average[level + 1, t]), "utilized_clusters": clusters,
+        "utilized_instances": float(sparse.average[level + 1, t]), "utilized_clusters": clusters,
         **{name: {"algorithmic": words[name], **split} for name, split in accesses.items()},
         "temporal_reductions": int(sparse.reductions[level, t]),
         "address_generations": int(sparse.addresses[level, t]),
@@ -276,7 +276,7 @@ def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int,
     if sections:
         density = layer.problem.density(layer.problem.dataspaces[t].name)
         result |= {"tile_density_distribution": density.name, "data_tile_shape": tile.words if tile else 0,
-                   "utilized_instances_max": int(use.most[level + 1, t].prod())}
+                   "utilized_instances_max": int(sparse.most[level + 1, t].prod())}
     elif not representation:
         result["format_tile_size"] = []
     if tile and representation:

@@ -6,8 +6,8 @@ The first step of the shared equations, see `access_counts.py` for the others an
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -85,8 +85,9 @@ def product(factors: Sequence[Array]) -> Array:
     return reduce(operator.mul, factors)
 
 
-def total(terms: Sequence[Array]) -> Array:
-    """The sum in the given order, on which the last bit may depend, of at least one term."""
+def total(terms: Iterable[Array]) -> Array:
+    """The sum in the given order, on which the last bit may depend, of at least one term; along an array's first axis.
+    """
     return reduce(operator.add, terms)
 
 
@@ -97,6 +98,10 @@ class Usage:
     expansion_x: Array     # [L + 1, B]. Instances in use along X; entry 0 is the arithmetic, entry l + 1 is level l
     expansion_y: Array     # [L + 1, B]. The same along Y
     compute_cycles: Array  # [B]. Product of all temporal loops: cycles if nothing throttles
+    computes: Array        # [B]. Multiply-accumulates: the product of all factors; with residuals see `average_usage`
+    # [L, B]. Used instances of every storage level on average, where last runs of spatial loops or empty tiles leave
+    # some idle; limits on meshes apply to the expansions all the same. None: all that are laid out
+    average: Array | None = None
 
     @property
     def laid_out(self) -> Array:
@@ -105,37 +110,8 @@ class Usage:
 
     @property
     def instances(self) -> Array:
-        """Used instances of every storage level, [L, B]: all that are laid out."""
-        return self.laid_out
-
-    @property
-    def computes(self) -> Array:
-        """Multiply-accumulates, [B]: the product of all factors, which divide the problem's bounds."""
-        return self.compute_cycles * self.expansion_x[0] * self.expansion_y[0]
-
-
-@dataclass(frozen=True)
-class AverageUsage(Usage):
-    """How much of the machine a nest with residuals uses; last runs of spatial loops leave some instances idle.
-
-    Limits apply to the expansions; expansions and cycles are counted for whole runs, as in Timeloop.
-    """
-
-    average: np.ndarray     # [L, B]. Instances in use on average
-    receivers: np.ndarray   # [L, B]. Receivers of one instance of each level on average
-    done: np.ndarray        # [B]. Multiply-accumulates
-    iterations: np.ndarray  # [B]. Computes of the first unit of the arithmetic
-    units: np.ndarray       # [B]. Units of the arithmetic in use on average, rounded down
-
-    @property
-    def instances(self) -> np.ndarray:
-        """Used instances of every storage level on average, [L, B]."""
-        return self.average
-
-    @property
-    def computes(self) -> np.ndarray:
-        """Multiply-accumulates, [B]."""
-        return self.done
+        """Used instances of every storage level, [L, B]."""
+        return self.laid_out if self.average is None else self.average
 
 
 def usage(nest: Nest, active: Active | None = None) -> Usage:
@@ -159,16 +135,20 @@ def usage(nest: Nest, active: Active | None = None) -> Usage:
     on_x = product([xp.where(nest.on_y[:, d], one, nest.spatial[:, d]) for d in loops] or [one])
     on_y = product([xp.where(nest.on_y[:, d], nest.spatial[:, d], one) for d in loops] or [one])
     cycles = product([xp.prod(nest.temporal[level], axis=0) for level in active.looping_levels()] or [one[0]])
-    return Usage(outer_products(on_x), outer_products(on_y), cycles)
+    x, y = outer_products(on_x), outer_products(on_y)
+    return Usage(x, y, cycles, cycles * x[0] * y[0])
 
 
-def average_usage(nest: Nest, problem_computes: float | None = None) -> AverageUsage:
-    """Instances in use on average, and computes, of a batch with residuals.
+def average_usage(nest: Nest, problem_computes: float | None = None) -> tuple[Usage, np.ndarray, np.ndarray]:
+    """Instances in use on average, and computes, of a batch with residuals; cycles are counted for whole runs.
 
     A spatial loop with bound n and residual r that runs m times uses (r + n (m - 1)) / m receivers on average. Timeloop
     rounds the instances in use down in the end, and counts as multiply-accumulates the computes of the first unit times
     the units in use, both rounded down: too few where last runs have fewer of both. `problem_computes` are the
     problem's multiply-accumulates, for numbers without Timeloop's rounding; None: with it.
+
+    Returns also the receivers of one instance of each level on average, [L, B], and the computes of the first unit
+    times the units in use, not rounded, [B].
     """
     whole, rows = usage(nest), np.arange(nest.batch)
     runs = np.ones(nest.temporal.shape[1:])  # [D, B]; iterations of all loops so far, the last ones counted as they are
@@ -196,10 +176,9 @@ def average_usage(nest: Nest, problem_computes: float | None = None) -> AverageU
         ends, others = ends + (nest.temporal_last[level] - 1) * others, others * nest.temporal[level]
     shorter = (nest.spatial_last[1:] == 1).all(axis=0) & (nest.temporal_last == 1).all(axis=0)
     iterations = ends.prod(axis=0) / np.where(shorter, nest.spatial_last[0], nest.spatial[0]).prod(axis=0)
-    receivers = np.concatenate([units[None], average[:-1]]) / average
+    receivers, counted = np.concatenate([units[None], average[:-1]]) / average, iterations * units
     if problem_computes is None:
-        average, done = np.trunc(average), np.trunc(iterations * units)
+        average, computes = np.trunc(average), np.trunc(counted)
     else:
-        done = np.full(nest.batch, problem_computes)
-    return AverageUsage(whole.expansion_x, whole.expansion_y, whole.compute_cycles, average, receivers, done,
-                        iterations, units)
+        computes = np.full(nest.batch, problem_computes)
+    return replace(whole, computes=computes, average=average), receivers, counted

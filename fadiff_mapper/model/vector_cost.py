@@ -87,13 +87,13 @@ def _on(operations: Mapping[str, float], streams: Sequence[Stream], unit: Comput
             updates = size * sum(stream.written for stream in own)
             price = storage_energy(level, tables)
             energy += (reads * price.read + fills * price.fill + updates * price.update) / level.block_size
-            busy[level.name] = memory_cycles(level, reads, fills + updates)
+            busy[level.name] = memory_cycles(level, reads / level.instances, (fills + updates) / level.instances)
     bound = max(busy, key=lambda name: busy[name])
     return VectorCost(unit.name, busy[bound], energy, bound, busy)
 
 
 def memory_cycles(level: StorageLevel, reads: float, writes: float) -> float:
-    """Cycles in which all instances of a memory read and write so many words; 0 without a limit."""
-    return max((words / (bandwidth * level.instances) for words, bandwidth in (
+    """Cycles in which each instance of a memory reads and writes so many words; 0 without a limit."""
+    return max((words / bandwidth for words, bandwidth in (
         (reads, level.read_bandwidth), (writes, level.write_bandwidth), (reads + writes, level.shared_bandwidth))
         if bandwidth is not None), default=0.0)

@@ -45,9 +45,6 @@ from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.workload import Workload
 
-DELAY = (0.0, 1.0)
-"""Exponents of energy and cycles of mappings with padded bounds."""
-
 AMPLE_S = 0.4
 """Seconds of processor time for each layer that a limit must leave for full effort, which takes 0.03 to 0.08: what is
 left is for fused groups. Set by hand."""
@@ -185,10 +182,10 @@ def padded_layers(results: Sequence[Result], options: SearchOptions,
     tasks: list[MappingTask] = []
     for (index, spec), layer in zip(specs, layers_of([spec for _, spec in specs]), strict=True):
         with suppress(FadiffError):  # constraints that the padded bounds cannot meet
-            tasks.append(replace(checked_task(spec, layer), weights=DELAY))
+            tasks.append(checked_task(spec, layer))
             places.append(index)
     found: list[list[Result]] = [[] for _ in results]
-    outcomes = _searched([results[index] for index in places], tasks, options, stopped)
+    outcomes = _searched([results[index] for index in places], tasks, replace(options, metrics=("delay",)), stopped)
     for index, mapped in zip(places, outcomes, strict=True):
         if mapped is not None:
             found[index].append(mapped)

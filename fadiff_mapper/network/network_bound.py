@@ -45,7 +45,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import GroupBound
 from fadiff_mapper.model.prepared_layer import element_shares, prepare_layer, word_energy
 from fadiff_mapper.network.one_design import by_node, repeats_of
-from fadiff_mapper.search.lower_bound import LeastInSteps, least_in_steps
+from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.result import Result
@@ -243,7 +243,8 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         alone[name] = LeastLayer(repeats[name] * bound.energy_pj, repeats[name] * bound.cycles,
                                  repeats[name] ** 2 * bound.edp)
     costs, part = word_costs(layers[0]), least_work(segments)
-    packed = any(space.bits for spec in layers for space in spec.problem.dataspaces)    # words are not elements
+    packed = any(space.bits for spec in layers for space in spec.problem.dataspaces)
+    masked = masked_work(segments) if hardware.arch.skips_masked else {}
     operators = {node.name: node.layer for node in workload.layers if node.layer}
     known: dict[Hashable, list[LayerInGroup]] = {}
     translated: Translated = {}
@@ -258,16 +259,16 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                 if index + 1 < len(segment.nodes):
                     handed[problem.output.name] = (segment.links[index].written_whole
                                                    and index not in segment.read_inside)
-                key = id(specs[name]), problem.dimensions, tuple(handed.items()), part.get(name, 1.0)
+                done = (part[name] if problem.output.name in handed else 1.0) * masked.get(name, 1.0)
+                key = id(specs[name]), problem.dimensions, tuple(handed.items()), done
                 if key not in known:
                     spec = over_all_runs(specs[name], operators[name], problem.dimensions)
-                    known[key] = [in_group(spec, home, handed, part[name] if problem.output.name in handed else 1.0)
-                                  for home in levels]
+                    known[key] = [in_group(spec, home, handed, done) for home in levels]
                 own.append(known[key])
             groups[segment.key] = LeastGroup(OperatingPoint(
                 *(segment.repeat * sum(min(getattr(layer.once, value) for layer in homed) for homed in own)
                   for value in ("energy_pj", "cycles"))))
-            if len(levels) == 1 and not packed:
+            if len(levels) == 1 and not packed and not masked:   # parts count words of elements, in all steps
                 groups[segment.key].parts = partial(divided, hardware, segment, [layer for layer, in own], costs,
                                                     translated)
         found[segment.nodes] = groups[segment.key]
@@ -290,6 +291,17 @@ def least_work(segments: Sequence[Segment]) -> dict[str, float]:
                      for own, slides in windows.items()]
             read = prod((min(points.stop, extent) - max(points.start, 0)) / extent for points, extent in spans)
             part[maker] = min(part.get(maker, 1.0), read)
+    return part
+
+
+def masked_work(segments: Sequence[Segment]) -> dict[str, float]:
+    """The part of a layer's work that a causal mask leaves, by name: the scores on and below the diagonal."""
+    part: dict[str, float] = {}
+    for segment in segments:
+        for pair, problem, link in zip(pairwise(segment.nodes), segment.problems, segment.links, strict=False):
+            if link.causal:
+                keys, queries = problem.bounds[min(link.running)], link.causal[1]
+                part |= dict.fromkeys(pair, (keys - (queries - 1) / 2) / keys)
     return part
 
 

@@ -18,7 +18,7 @@ from fadiff_mapper.network.result import plans_among
 from fadiff_mapper.output import RUN_FILES, STORE
 from fadiff_mapper.output.design_page import best_sensitivities, design_html
 from fadiff_mapper.output.network_files import network_files, safe_name
-from fadiff_mapper.output.run_files import versions
+from fadiff_mapper.output.run_files import course
 
 FRONT = "front"  # the subfolder with the architecture of every design of a front of several metrics
 
@@ -74,9 +74,7 @@ def design_json(result: DesignResult) -> str:
         "final": {"source": result.final_source, "designs": [_record(outcome) for outcome in result.final]},
         "neighbours": [_record(outcome) for outcome in result.neighbours],
         "hypervolume": result.hypervolume, "reference": list(result.reference),
-        "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
-        "versions": versions(),
-        "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]}}
+        **course(result.history, result.time_s)}
     return json_text(content) + "\n"
 
 

@@ -15,7 +15,6 @@ from fadiff_mapper.output.drawing import (
     COUNT,
     EDP,
     ENERGY,
-    DisplayUnit,
     Dot,
     Drawing,
     Label,
@@ -24,8 +23,8 @@ from fadiff_mapper.output.drawing import (
     Stroke,
     axis_of,
     change,
+    field,
     fitting,
-    level_line,
     round_ticks,
     tint,
     unit_for,
@@ -60,13 +59,7 @@ def draw_front(result: DesignResult) -> Drawing | None:
     x = axis_of([*areas, *([limit] if limit and limit < 4 * max(areas) else [])], LEFT, RIGHT)
     y = axis_of([outcome.edp for outcome in feasible], BOTTOM, TOP)
     unit = unit_for([max(outcome.edp for outcome in feasible)], EDP)
-    shapes: list[Shape] = [level_line(LEFT, BOTTOM, RIGHT, "rule"), upright_line(LEFT, TOP, BOTTOM, "rule")]
-    for tick in x.ticks():
-        shapes += [upright_line(x.at(tick), TOP, BOTTOM, "grid"),
-                   Label(x.at(tick), BOTTOM + 16, f"{tick:.4g}", "value", "middle")]
-    for tick in y.ticks():
-        shapes += [level_line(LEFT, y.at(tick), RIGHT, "grid"),
-                   Label(LEFT - 8, y.at(tick) + 4, f"{tick / unit.size:.4g}", "value", "end")]
+    shapes = field(LEFT, RIGHT, y, unit.size, x)
     shapes += [Label(RIGHT, BOTTOM + 34, "area (mm²)", "head", "end"), Label(4, TOP - 2, f"EDP ({unit.name})", "head")]
     if limit and x.low <= limit <= x.high:
         shapes += [Rect(x.at(limit), TOP, RIGHT - x.at(limit), BOTTOM - TOP, "strip", f"beyond the limit of {limit:g}"),
@@ -78,7 +71,10 @@ def draw_front(result: DesignResult) -> Drawing | None:
                          "edge"))
 
     def dot(outcome: DesignOutcome, radius: float, css_class: str) -> Dot:
-        return Dot(x.at(outcome.area_mm2), y.at(outcome.edp), radius, css_class, described(outcome, unit))
+        values = ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+                           for name, value in outcome.parameters.items())
+        return Dot(x.at(outcome.area_mm2), y.at(outcome.edp), radius, css_class,
+                   f"{values}: {unit.written(outcome.edp)}, {outcome.area_mm2:.4g} mm²")
 
     front = {outcome.point for outcome in result.front}
     shapes += [dot(outcome, 3, "other") for outcome in feasible if outcome.point not in front]
@@ -88,12 +84,6 @@ def draw_front(result: DesignResult) -> Drawing | None:
         if number <= MOST_NUMBERED and len(result.front) > 1:
             shapes.append(Label(x.at(outcome.area_mm2) + 8, y.at(outcome.edp) - 7, str(number), "value"))
     return Drawing(WIDTH, HEIGHT, "EDP against area of every feasible design", tuple(shapes))
-
-
-def described(outcome: DesignOutcome, unit: DisplayUnit) -> str:
-    values = ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
-                       for name, value in outcome.parameters.items())
-    return f"{values}: {unit.written(outcome.edp)}, {outcome.area_mm2:.4g} mm²"
 
 
 def least_of_both(outcomes: Sequence[DesignOutcome]) -> list[DesignOutcome]:
@@ -126,10 +116,7 @@ def draw_convergence(result: DesignResult) -> Drawing | None:
     for name, places, end, at in panels:    # a linear axis from 0 to `end`, and the best value so far, which falls
         left, right = at + INSET, at + width - 8
         scale = (right - left) / end
-        shapes += [level_line(left, y.start, right, "rule"), upright_line(left, y.end, y.start, "rule")]
-        for tick in y.ticks():
-            shapes += [level_line(left, y.at(tick), right, "grid"),
-                       Label(left - 8, y.at(tick) + 4, f"{tick / unit.size:.4g}", "value", "end")]
+        shapes += field(left, right, y, unit.size)
         shapes += [Label(left + tick * scale, y.start + 16, f"{tick:.4g}", "value", "middle")
                    for tick in round_ticks(0.0, end)]
         shapes.append(Label(right, y.start + 32, name, "head", "end"))

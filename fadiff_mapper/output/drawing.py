@@ -229,6 +229,17 @@ def axis_of(values: Iterable[float], start: float, end: float) -> LogAxis:
     return LogAxis(low / room, high * room, start, end)
 
 
+def field(left: float, right: float, y: LogAxis, unit: float = 1.0, x: LogAxis | None = None) -> list[Shape]:
+    """The frame of a field and the ticks of its axes, y in multiples of a unit; x if that is logarithmic, too."""
+    shapes: list[Shape] = [level_line(left, y.start, right, "rule"), upright_line(left, y.end, y.start, "rule")]
+    for tick, at in [(tick, x.at(tick)) for tick in x.ticks()] if x else ():
+        shapes += [upright_line(at, y.end, y.start, "grid"), Label(at, y.start + 16, f"{tick:.4g}", "value", "middle")]
+    for tick in y.ticks():
+        shapes += [level_line(left, y.at(tick), right, "grid"),
+                   Label(left - 8, y.at(tick) + 4, f"{tick / unit:.4g}", "value", "end")]
+    return shapes
+
+
 def round_ticks(low: float, high: float) -> tuple[float, ...]:
     """Equally spaced round values from `low` to `high`, about five: multiples of 1, 2 or 5 times a power of ten."""
     width = (high - low) / 4

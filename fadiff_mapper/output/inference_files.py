@@ -7,6 +7,7 @@ from typing import Any
 
 from fadiff_mapper.base.text_formats import csv_text, json_text
 from fadiff_mapper.inference.infer import PHASES, BatchOutcome, InferenceResult, OperatorShare, cached_words
+from fadiff_mapper.inference.language_model import LanguageModel
 from fadiff_mapper.output.drawing import (
     COLOURS,
     COUNT,
@@ -17,11 +18,10 @@ from fadiff_mapper.output.drawing import (
     Shape,
     Stroke,
     axis_of,
-    level_line,
+    field,
     round_ticks,
     tint,
     unit_for,
-    upright_line,
 )
 from fadiff_mapper.output.network_page import page_template
 from fadiff_mapper.output.run_files import versions
@@ -51,7 +51,8 @@ def inference_files(result: InferenceResult) -> dict[str, str]:
 def record(result: InferenceResult) -> dict[str, Any]:
     """All numbers as plain values: seconds, joules and words of the whole batch."""
     return {
-        "model": asdict(result.model), "design": result.design, "prompt": result.prompt, "generate": result.generate,
+        "model": asdict(result.model) if isinstance(result.model, LanguageModel) else {"name": result.model.name},
+        "design": result.design, "prompt": result.prompt, "generate": result.generate,
         "cycle_s": result.cycle_s, "versions": versions(),
         "batches": [{
             "batch": outcome.batch, "time_to_first_token_s": outcome.first_token_s, "seconds": outcome.seconds,
@@ -105,19 +106,6 @@ def per_token(outcome: BatchOutcome) -> tuple[float, float] | None:
     return (outcome.steps[0][1], outcome.steps[-1][1]) if outcome.steps else None
 
 
-def draw_times(result: InferenceResult) -> Drawing | None:
-    """Milliseconds per token against the length of the cache, a line for each batch; None without further tokens."""
-    return _draw_curves(result, {outcome.batch: [(length, 1e3 * seconds) for length, seconds, _ in outcome.steps]
-                                 for outcome in result.batches}, "ms per token", "milliseconds per token")
-
-
-def draw_memory(result: InferenceResult) -> Drawing | None:
-    """Words of weights and cache against the length of the cache, a line per batch; None without further tokens."""
-    return _draw_curves(result, {outcome.batch: [
-        (length, 1e-9 * (outcome.weight_words + cached_words(result.model, outcome.batch, length)))
-        for length, *_ in outcome.steps] for outcome in result.batches}, "G words", "weights and cache in 10^9 words")
-
-
 def _draw_curves(result: InferenceResult, curves: dict[int, list[tuple[int, float]]], unit: str,
                  title: str) -> Drawing | None:
     """A line for each batch over the length of the cache; None without further tokens."""
@@ -126,10 +114,7 @@ def _draw_curves(result: InferenceResult, curves: dict[int, list[tuple[int, floa
     low, high = result.prompt, result.prompt + result.generate
     y = axis_of([value for curve in curves.values() for _, value in curve], BOTTOM, TOP)
     scale = (RIGHT - LEFT) / (high - low)
-    shapes: list[Shape] = [level_line(LEFT, BOTTOM, RIGHT, "rule"), upright_line(LEFT, TOP, BOTTOM, "rule")]
-    for tick in y.ticks():
-        shapes += [level_line(LEFT, y.at(tick), RIGHT, "grid"),
-                   Label(LEFT - 8, y.at(tick) + 4, f"{tick:.4g}", "value", "end")]
+    shapes = field(LEFT, RIGHT, y)
     shapes += [Label(LEFT + (tick - low) * scale, BOTTOM + 16, f"{tick:g}", "value", "middle")
                for tick in round_ticks(low, high)]
     shapes += [Label(RIGHT, BOTTOM + 34, "tokens before", "head", "end"), Label(4, TOP - 8, unit, "head")]
@@ -154,13 +139,7 @@ def draw_roofline(result: InferenceResult) -> Drawing | None:
     x = axis_of([*(intensity for _, intensity, _ in points), ridge], LEFT, RIGHT)
     y = axis_of([*(rate for *_, rate in points), peak], BOTTOM, TOP)
     unit = unit_for([peak], COUNT, "MAC/s")
-    shapes: list[Shape] = [level_line(LEFT, BOTTOM, RIGHT, "rule"), upright_line(LEFT, TOP, BOTTOM, "rule")]
-    for tick in x.ticks():
-        shapes += [upright_line(x.at(tick), TOP, BOTTOM, "grid"),
-                   Label(x.at(tick), BOTTOM + 16, f"{tick:.4g}", "value", "middle")]
-    for tick in y.ticks():
-        shapes += [level_line(LEFT, y.at(tick), RIGHT, "grid"),
-                   Label(LEFT - 8, y.at(tick) + 4, f"{tick / unit.size:.4g}", "value", "end")]
+    shapes = field(LEFT, RIGHT, y, unit.size, x)
     low = max(x.low, y.low / bandwidth)
     start, bend = ((x.at(at), y.at(at * bandwidth)) for at in (low, ridge))
     shapes += [Stroke(f"M{start[0]:.1f} {start[1]:.1f}L{bend[0]:.1f} {bend[1]:.1f}H{RIGHT:.1f}", "edge"),
@@ -195,10 +174,15 @@ def draw_bounds(result: InferenceResult) -> tuple[Drawing, list[tuple[str, str]]
 
 def inference_html(result: InferenceResult) -> str:
     """The page as text: HTML in which every number of the tables is in a `data` element with an exact `value`."""
+    times = _draw_curves(result, {outcome.batch: [(length, 1e3 * seconds) for length, seconds, _ in outcome.steps]
+                                  for outcome in result.batches}, "ms per token", "milliseconds per token")
+    memory = _draw_curves(result, {outcome.batch: [
+        (length, 1e-9 * (outcome.weight_words + cached_words(result.model, outcome.batch, length)))
+        for length, *_ in outcome.steps] for outcome in result.batches}, "G words", "weights and cache in 10^9 words")
     bounds, legend = draw_bounds(result)
     operators = [(outcome, list(result.shares(outcome.batch, "phase", "operator", "unit").items())[:MOST_OPERATORS])
                  for outcome in result.batches]
     return page_template("inference.html.jinja").render(
-        result=result, versions=versions(), colours=COLOURS, times=draw_times(result),
-        memory=draw_memory(result), roofline=draw_roofline(result), bounds=bounds, legend=legend,
+        result=result, versions=versions(), colours=COLOURS, times=times, memory=memory,
+        roofline=draw_roofline(result), bounds=bounds, legend=legend,
         operators=operators, per_token=per_token, uncounted=result.uncounted())

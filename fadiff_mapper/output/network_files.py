@@ -21,7 +21,7 @@ from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.network.result import NetworkResult, plans_among
 from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml
 from fadiff_mapper.output.network_page import network_html
-from fadiff_mapper.output.run_files import reproducing_files, run_files, versions
+from fadiff_mapper.output.run_files import course, reproducing_files, run_files
 from fadiff_mapper.workload import coverage
 from fadiff_mapper.workload.window_slide import WindowSlide
 
@@ -134,6 +134,10 @@ def _group(number: int, outcome: GroupInNetwork, names: Mapping[str, str], missi
                       for step in layer.steps if step.shape == shape]})
     second_reads = [{"operand": read.tensor, "of": nodes[read.first], "added_behind": nodes[read.behind],
                      "dimensions": dict(read.dims)} for read in group.second_reads]
+    sharing = {     # how units and multiply-accumulators share the time of a run
+        "work": "side by side" if group.side_by_side else "in turn", "bound": outcome.cost.bound,
+        "busy_cycles": {name: group.repeat * cycles for name, cycles in outcome.cost.busy.items() if cycles},
+    } if outcome.cost.operators else {}
     return {
         "number": number, "nodes": list(nodes), "repeat": group.repeat,
         "loops": [{"dimension": loop.dim, "tile": loop.tile} for loop in group.loops],
@@ -142,17 +146,7 @@ def _group(number: int, outcome: GroupInNetwork, names: Mapping[str, str], missi
                    for name, layer in zip(nodes, group.layers, strict=True)],
         "intermediates": [_link(link, group) for link in group.links],
         **({"second_reads": second_reads} if second_reads else {}), "sigma": list(outcome.sigma),
-        "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused),
-        **_side_by_side(outcome), "tiles": tiles}
-
-
-def _side_by_side(outcome: GroupInNetwork) -> dict[str, Any]:
-    """How units and multiply-accumulators share the time of a group; nothing without operators on units."""
-    if not outcome.cost.operators:
-        return {}
-    busy = {name: outcome.group.repeat * cycles for name, cycles in outcome.cost.busy.items() if cycles}
-    return {"work": "side by side" if outcome.group.side_by_side else "in turn", "bound": outcome.cost.bound,
-            "busy_cycles": busy}
+        "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused), **sharing, "tiles": tiles}
 
 
 def _link(link: FusedLink, group: FusedGroup) -> dict[str, Any]:
@@ -163,7 +157,8 @@ def _link(link: FusedLink, group: FusedGroup) -> dict[str, Any]:
     return {"operand": link.tensor, "dimensions": dict(link.dims), **({"pooled": pools} if pools else {}),
             **({"between": between} if between else {}), **({"whole": sorted(link.whole)} if link.whole else {}),
             **({"from_elsewhere": float(link.elsewhere)} if link.elsewhere else {}),
-            **({"softmax": f"in one pass over {group.links[-1].dims[min(link.running)]}"}
+            **({"softmax": f"in one pass over {group.links[-1].dims[min(link.running)]}"
+                           + ", without blocks that the causal mask hides" * group.skips}
                if group.one_pass and link is group.links[-1] else {}), **_stay(link.stay), "written": link.written}
 
 
@@ -255,9 +250,7 @@ def network_json(result: NetworkResult) -> str:
         "energy_source": machine.energy_source, "area_mm2": machine.area_mm2, "areas_um2": machine.areas_um2,
         "area_source": machine.area_source,
         "notes": [f"warning: {warning}" for warning in result.warnings],
-        "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
-        "versions": versions(),
-        "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]}}
+        **course(result.history, result.time_s)}
     return json_text(content) + "\n"
 
 

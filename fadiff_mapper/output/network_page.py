@@ -331,6 +331,7 @@ def network_html(result: NetworkResult) -> str:
             "number": number, "nodes": outcome.nodes, "figures": _figures(outcome.cost, outcome.unfused),
             "loops": [f"{loop.dim}: {bounds[loop.dim]} in tiles of {loop.tile}" for loop in group.loops],
             "steps": group.steps, "repeat": group.repeat, "held": held[id(group)], "one_pass": group.one_pass,
+            "skips": group.skips,
             "bound": outcome.cost.bound, "side_by_side": group.side_by_side,
             "schedule": draw_schedule(group, outcome.nodes, number)})
     return page_template("network.html.jinja").render(

@@ -13,7 +13,7 @@ from fadiff_mapper.base.text_formats import html_table, paragraph
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output.layer_views import LayerShare, layer_views
 from fadiff_mapper.output.network_page import network_html
-from fadiff_mapper.search.lower_bound import sentence
+from fadiff_mapper.search.lower_bound.assemble import sentence
 
 if TYPE_CHECKING:
     from fadiff_mapper.network.result import NetworkResult

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,13 @@ def versions() -> dict[str, str]:
     loaded = {"fadiff_mapper": __version__, "python": platform.python_version(), "numpy": np.__version__}
     torch = sys.modules.get("torch")
     return loaded | ({"torch": str(torch.__version__)} if torch else {})
+
+
+def course(history: Sequence[dict[str, Any]], time_s: float) -> dict[str, Any]:
+    """The end of a record: the history without its seconds, versions, and all seconds, which differ from run to run."""
+    return {"history": [{key: value for key, value in step.items() if key != "time_s"} for step in history],
+            "versions": versions(),
+            "timing": {"total_s": time_s, "history_s": [step["time_s"] for step in history]}}
 
 
 def map_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:
@@ -68,7 +76,7 @@ def result_json(result: Result) -> str:
     """
     spec, bound = result.spec, None
     if result.bound is not None:  # interim mappings have no bound and load no module for it
-        from fadiff_mapper.search.lower_bound import bound_record
+        from fadiff_mapper.search.lower_bound.assemble import bound_record
         bound = bound_record(result.bound, result.metric, result.value)
     content = {
         "status": result.status,

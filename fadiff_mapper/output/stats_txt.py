@@ -78,13 +78,11 @@ def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
         (names[3], "-" if level.usable is None else level.usable), ("Min utilization", fixed(level.min_utilization))]
     if sparse:
         from fadiff_mapper.model.sparse_design import storage_energies  # dense designs do not load it
-        energies = storage_energies(level, spec.tables)
+        ((data, *_), (metadata, *_)), (decompression, _) = storage_energies(level, spec.tables)
         rows += [(label, f"{fixed(value)} pJ") for label, value in (
-            ("Vector read energy", energies.data["actual", "read"]),
-            ("Vector write energy", energies.data["actual", "fill"]),
-            ("Vector metadata read energy", energies.metadata["actual", "read"]),
-            ("Vector metadata write energy", energies.metadata["actual", "fill"]),
-            ("(De)compression energy", energies.decompression))]
+            ("Vector read energy", data[0]), ("Vector write energy", data[1]),
+            ("Vector metadata read energy", metadata[0]), ("Vector metadata write energy", metadata[1]),
+            ("(De)compression energy", decompression))]
     else:
         actions = [energy for table in spec.tables.ert if component_name(table.component) == level.name
                    for energy in table.actions.values()]

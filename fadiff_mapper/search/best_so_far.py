@@ -37,19 +37,15 @@ Watcher = Callable[[int, Nest, Progress], None]
 """Called with the number of a task, its improved best nest (one row) and its progress."""
 
 
-def exact_value(scores: Scores, metrics: tuple[str, ...], weights: np.ndarray | None = None,
-                sums: np.ndarray | None = None) -> np.ndarray:
+def exact_value(scores: Scores, metrics: tuple[str, ...], sums: np.ndarray | None = None) -> np.ndarray:
     """One number per mapping to minimise, [B]: logarithms of the metrics, weighted by priority; from `ILLEGAL` upwards
     by excess for illegal mappings.
 
-    `weights` [2, B], of the logarithms of energy and cycles, replace the metrics; so do `sums` [2, B], energy and
-    cycles of a network, by the share of the mapping in both.
+    The share of the mapping in `sums` [2, B], energy and cycles of a network, replaces the metrics.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         if sums is not None:
             value = SHARE_WEIGHT * np.log(scores.energy / sums[0] + scores.cycles / sums[1] + TINY)
-        elif weights is not None:
-            value = weights[0] * np.log(scores.energy + TINY) + weights[1] * np.log(scores.cycles)
         else:
             value = weighted(scores.cycles, scores.energy, scores.last_level_accesses, metrics)
     values: np.ndarray = np.where(scores.legal, np.nan_to_num(value, nan=ILLEGAL), ILLEGAL + scores.excess)
@@ -88,7 +84,7 @@ class SearchState:
                  stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> None:
         """Arguments as for `search_many.search`.
 
-        Either all tasks have a room, weights or sums, or none; a task on a sparse design is a family of one.
+        Either all tasks have a room or sums, or none; a task on a sparse design is a family of one.
         """
         self.options, self.watcher, self.stopped, self.deadline = options, watcher, stopped, deadline
         first, *others = tasks
@@ -102,8 +98,8 @@ class SearchState:
         rooms = [task.room for task in tasks if task.room is not None]
         self._room = Room(np.stack([room.words for room in rooms], axis=-1),
                           np.stack([room.counted for room in rooms], axis=-1)) if rooms else None
-        self._weights, self._sums = (np.array(pairs).T if None not in pairs else None for pairs in (
-            [task.weights for task in tasks], [task.sums for task in tasks]))
+        sums = [task.sums for task in tasks]
+        self._sums = None if None in sums else np.array(sums).T
 
     def value(self, nest: Nest, member: np.ndarray, stage: str) -> np.ndarray:
         """Evaluates a batch exactly and keeps improvements; returns the values to minimise, [B], see `exact_value`.
@@ -117,8 +113,7 @@ class SearchState:
         else:
             scores = score(self.family.layer, nest, threads=self.options.workers,
                            room=self._room and self._room.take(member))
-        weights, sums = (None if row is None else row[:, member] for row in (self._weights, self._sums))
-        values = exact_value(scores, self.options.priorities, weights, sums)
+        values = exact_value(scores, self.options.priorities, None if self._sums is None else self._sums[:, member])
         space = self.family.spaces[0]
         least = space.constraints.min_parallelism
         if least > 0:  # the missing octaves lead the search back

@@ -20,8 +20,8 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.best_so_far import SearchOutcome
 from fadiff_mapper.search.exhaustive import exhaust, measured
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace import Demand, MapSpace, check_mapping, conflicts, demands, without
-from fadiff_mapper.search.mapspace.conflicts import joined
+from fadiff_mapper.search.mapspace.build import MapSpace
+from fadiff_mapper.search.mapspace.conflicts import Demand, check_mapping, conflicts, demands, joined, without
 from fadiff_mapper.search.options import Effort, Progress, SearchOptions
 from fadiff_mapper.search.search_many import search
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fadiff_mapper.model.evaluate import score
-from fadiff_mapper.model.loop_nest import Nest, Projection, columns
+from fadiff_mapper.model.loop_nest import Nest, Projection, Ranks, columns
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.mapspace.build import NONE, FactorTables, MapSpace, factor_tables
 
@@ -76,12 +76,12 @@ class LayerFamily:
 def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
     """The family of some map spaces, all with the same `batch_key`; `layer` is any member's."""
     tables = factor_tables(spaces)
-    looping = tables.looping[:, 1::2].tolist()  # of the temporal loops, [W][L][D]
+    looping = np.any(tables.allowed[:, 1::2, :, 1:], axis=-1).tolist()  # whether a loop can be there, [W][L][D]
     orders, placed = [], []
     for index in range(len(spaces[0].levels)):
         orders.append(_side_by_side([
             temporal_orders(space.problem.dimensions, loops.inner, loops.between, loops.outer, tuple(own[index]),
-                            layer.projection.relevance, layer.projection.shared)
+                            layer.projection.ranks)
             for space, own in zip(spaces, looping, strict=True) for loops in [space.levels[index].temporal]]))
         candidates = []
         for space in spaces:
@@ -116,18 +116,18 @@ def batch_key(space: MapSpace, projection: Projection) -> tuple[object, ...]:
 
 @lru_cache(maxsize=REMEMBERED)
 def temporal_orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...],
-                    outer: tuple[str, ...], looping: tuple[bool, ...], relevant: tuple[tuple[bool, ...], ...],
-                    shared: frozenset[int]) -> np.ndarray:
+                    outer: tuple[str, ...], looping: tuple[bool, ...], ranks: tuple[Ranks, ...]) -> np.ndarray:
     """Candidate orders of one level's temporal loops within its `LoopSpace`, distinct, innermost first: [n, D]; read
     only.
 
     `looping` [D]: whether the dimension can have a loop at this level; the position of the others does not matter.
-    `relevant` and `shared`: `Projection.relevance` and `Projection.shared`.
+    `ranks`: `Projection.ranks`.
     """
     innermost, free, outermost = ([dimensions.index(name) for name in part] for part in (inner, between, outer))
     movable, fixed = [d for d in free if looping[d]], [d for d in free if not looping[d]]
+    shared = {d for own in ranks for rank in own if len(rank) > 1 for d, _ in rank}
     leading = [None, *(d for d in movable if d in shared)]
-    moved = dict.fromkeys(tuple(row[d] for d in movable) for row in relevant)
+    moved = dict.fromkeys(tuple(any(d == term for rank in own for term, _ in rank) for d in movable) for own in ranks)
     telling = [row for row in moved if len(set(row)) > 1]
     # Rankings of data spaces, each with a dimension to be tried innermost: all, or some at random.
     if math.factorial(len(telling)) * len(leading) <= MOST_ORDERS:

@@ -28,13 +28,14 @@ from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.best_so_far import SearchOutcome, Watcher
 from fadiff_mapper.search.layer_family import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
-from fadiff_mapper.search.mapspace import MapSpace, check_mapping, rounded_up
-from fadiff_mapper.search.options import Progress, SearchOptions, check_metrics, check_options
+from fadiff_mapper.search.mapspace.build import MapSpace, rounded_up
+from fadiff_mapper.search.mapspace.conflicts import check_mapping
+from fadiff_mapper.search.options import Progress, SearchOptions, check_options
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.search.search_many import search_all
 
 if TYPE_CHECKING:
-    from fadiff_mapper.search.lower_bound import LowerBound
+    from fadiff_mapper.search.lower_bound.assemble import LowerBound
 
 LEAST = 0.1
 """Least seconds of a search with a deadline, which may already be over."""
@@ -50,8 +51,7 @@ SEARCHING = "searching: the best mapping so far"
 
 
 def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
-               metric: str | Sequence[str] | None = None, seed: int | None = None, time_limit: float | None = None,
-               prove: bool | None = None, gap: float | None = None, warm_starts: Sequence[Mapping | None] = (),
+               warm_starts: Sequence[Mapping | None] = (),
                on_progress: Callable[[int, Progress], None] | None = None,
                on_better: Callable[[int, Result], None] | None = None,
                on_end: Callable[[int, Result], None] | None = None,
@@ -79,11 +79,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     if not specs:
         return []
     options, asked = options or SearchOptions(), specs[0].mapper
-    metrics = check_metrics((metric,) if isinstance(metric, str) else metric or options.metrics or asked.metrics)
-    options = replace(options, metrics=metrics, seed=options.seed if seed is None else seed,
-                      time_limit=options.time_limit if time_limit is None else time_limit,
-                      threads=asked.num_threads if options.threads is None else options.threads,
-                      prove=options.prove if prove is None else prove, gap=options.gap if gap is None else gap)
+    options = replace(options, metrics=options.metrics or asked.metrics,
+                      threads=asked.num_threads if options.threads is None else options.threads)
     check_options(options)
     least = 0.0 if deadline is None else LEAST
     if deadline is None:
@@ -144,7 +141,7 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
     All tasks must be provable (`proof.unprovable`); until the deadline, seconds of `time.monotonic`, they share the
     time evenly. Returns one outcome per task, and the lower bound of a task by its number.
     """
-    from fadiff_mapper.search.lower_bound import LowerBound, lower_bound
+    from fadiff_mapper.search.lower_bound.assemble import LowerBound, lower_bound
     from fadiff_mapper.search.lower_bound.proof import SOON, prove
     begun, metric = time.monotonic(), options.priorities[0]
     quick = replace(options, effort="quick") if options.effort == "full" else options
@@ -378,7 +375,7 @@ def least_of(task: MappingTask, imperfect: bool = False, over: Over = never) -> 
     Raises OutOfTime.
     """
     # after the first mapping
-    from fadiff_mapper.search.lower_bound import lower_bound, residual_lower_bound, sparse_lower_bound
+    from fadiff_mapper.search.lower_bound.assemble import lower_bound, residual_lower_bound, sparse_lower_bound
     if task.sparse is not None:
         return sparse_lower_bound(task.sparse, task.space, over)
     return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space, over=over)

@@ -22,7 +22,8 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.layer_family import LayerFamily, family_of, first_of
-from fadiff_mapper.search.mapspace import MapSpace, build_mapspace, conflicts
+from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace
+from fadiff_mapper.search.mapspace.conflicts import conflicts
 
 if TYPE_CHECKING:
     from fadiff_mapper.model.sparse_design import SparseDesign
@@ -39,8 +40,6 @@ class MappingTask:
     room: Room | None = None                    # Words of every level that may be filled beside resident tensors,
                                                 # arrays [L] and [L, T] (without the batch axis); None: the whole
                                                 # capacity
-    weights: tuple[float, float] | None = None  # Exponents (a, b) of energy ** a * delay ** b, which replaces the
-                                                # metrics; None: the metrics of the options
     sums: tuple[float, float] | None = None     # Energy and cycles (E, T) of a network that the problem is a part of;
                                                 # its share energy / E + delay / T, to first order its part in the
                                                 # network's EDP (`fusion.prices`), is minimised in place of the metrics.
@@ -63,9 +62,8 @@ class MappingTask:
         return tuple(compress(self.space.problem.dimensions, ~possible))
 
 
-def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,
-                 room: Room | None = None, sums: tuple[float, float] | None = None,
-                 layer: PreparedLayer | None = None) -> MappingTask:
+def mapping_task(spec: Spec, constraints: Constraints | None = None, *, room: Room | None = None,
+                 sums: tuple[float, float] | None = None, layer: PreparedLayer | None = None) -> MappingTask:
     """Prepares the problem of a spec for a search; `layer` is the problem on its dense design if already prepared.
 
     `constraints` of the map space replace the spec's, but for reuse (`no_reuse`). The map space may be empty:
@@ -78,7 +76,7 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
         roomy = layer_of(replace(spec, arch=with_room_for_zeros(spec.arch, spec.problem, spec.sparse)))
         layer = replace(roomy, shares=expected_shares(sparse))
     space = build_mapspace(layer.arch, spec.problem, spec.constraints if constraints is None else constraints)
-    return MappingTask(layer, space, given, room, None, sums, sparse)
+    return MappingTask(layer, space, None, room, sums, sparse)
 
 
 def checked_task(spec: Spec, layer: PreparedLayer | None = None, over: Over = never) -> MappingTask:

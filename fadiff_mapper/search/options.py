@@ -28,18 +28,6 @@ SAME = _kernel.SAME
 """Values, in natural logarithms of a metric, that differ by less are those of equally good mappings."""
 
 
-def check_metrics(metrics: object) -> tuple[str, ...]:
-    """The metrics of a list or tuple, in order of priority; FadiffError for another, unknown or no metric."""
-    if not isinstance(metrics, list | tuple):
-        raise FadiffError(f"metric: found {metrics!r}; accepted: {listed(METRICS)}, or a list of them")
-    for name in metrics:
-        if name not in METRICS:
-            raise FadiffError(f'unknown metric "{name}"{nearest(str(name), METRICS)}; accepted: {listed(METRICS)}')
-    if not metrics:
-        raise FadiffError(f"no metric is given; accepted: {listed(METRICS)}")
-    return tuple(metrics)
-
-
 @dataclass(frozen=True)
 class Effort:
     """Schedule of the search of one layer; users name one of `EFFORTS`. `docs/results/schedules.md` has the figures."""
@@ -134,7 +122,7 @@ class SearchOptions:
     @property
     def priorities(self) -> tuple[str, ...]:
         """The metrics to minimise, in order of priority; EDP where none is named."""
-        return self.metrics or ("edp",)
+        return tuple(self.metrics) or ("edp",)
 
     @property
     def workers(self) -> int:
@@ -193,7 +181,11 @@ def check_options(options: SearchOptions) -> None:
                         ("a calibration", options.calibration is not None)):
         if options.prove and found:
             raise FadiffError(f"proof: found with {name}; accepted: one of them")
-    check_metrics(options.priorities)
+    if not isinstance(options.metrics, list | tuple):
+        raise FadiffError(f"metric: found {options.metrics!r}; accepted: {listed(METRICS)}, or a list of them")
+    for metric in options.metrics:
+        if metric not in METRICS:
+            raise FadiffError(f'unknown metric "{metric}"{nearest(str(metric), METRICS)}; accepted: {listed(METRICS)}')
 
 
 def refuse_model_without_gradient(model: str, method: str) -> None:

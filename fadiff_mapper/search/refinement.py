@@ -8,8 +8,8 @@ Gradient descent on the relaxed model ends near good mappings, not at the best (
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -17,11 +17,11 @@ import numpy as np
 
 from fadiff_mapper.kernel._kernel import Chains, Decision, Quantity, SpaceTables
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
-from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
+from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT, SearchOutcome
 from fadiff_mapper.search.layer_family import LayerFamily, first_of, temporal_orders
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.mapspace.build import factor_ranges
-from fadiff_mapper.search.options import ILLEGAL, SAME, Effort, Progress, SearchOptions
+from fadiff_mapper.search.options import ILLEGAL, SAME, Progress, SearchOptions
 
 ORDER_DRAWS = 2
 """Weight of a level's order among the decisions that moves draw from: a level has many more orders than layouts or
@@ -54,18 +54,16 @@ def space_table(family: LayerFamily, member: int, *, residuals: bool = False) ->
     space, factors = family.spaces[member], family.factors
     if residuals:
         least, most = factor_ranges(space)
-        projection = family.layer.projection
         family = replace(family, orders=tuple(
             temporal_orders(space.problem.dimensions, level.temporal.inner, level.temporal.between,
-                            level.temporal.outer, tuple((factors > 1).tolist()), projection.relevance,
-                            projection.shared)[None]
+                            level.temporal.outer, tuple((factors > 1).tolist()), family.layer.projection.ranks)[None]
             for level, factors in zip(space.levels, most[1::2], strict=True)))
         movable = most > least
         movable[-1] = False  # the outermost loops take the rest
         tables: dict[str, Any] = {"least": least, "most": most,
                                   "points": np.array(list(space.problem.bounds.values()), dtype=np.float64)}
     else:
-        movable = factors.movable[member]
+        movable = factors.allowed[member].sum(axis=-1) > 1
         tables = {name: getattr(factors, name)[member]
                   for name in ("divisor", "quotient", "product", "allowed", "completable")}
         tables["bound"] = factors.bound[member].astype(np.int64)
@@ -84,29 +82,19 @@ def space_table(family: LayerFamily, member: int, *, residuals: bool = False) ->
     }
 
 
-def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None = None,
-                       sums: tuple[float, float] | None = None) -> dict[str, Any]:
-    """The objective of the compiled search (`kernel/chains.hpp`): arguments by name.
+def chains_of(task: MappingTask, options: SearchOptions, space: SpaceTables, deadline: float = inf) -> Chains:
+    """Compiled chains without mappings on a task's layer, in a `compiled_space` (`kernel/chains.hpp`).
 
-    The terms (weight, quantity) of a sum of weighted logarithms of the metrics in order of priority; of `weights`,
-    exponents of energy and delay, instead; or of the share in `sums`, energy and cycles of a network.
+    They minimise a sum of weighted logarithms of the metrics in order of priority, or the logarithm of the share in
+    `sums`, energy and cycles of a network. They end in the middle of a round at the deadline, seconds of
+    `time.monotonic`.
     """
-    named = ([("share", SHARE_WEIGHT)] if sums is not None
-             else list(zip(("energy", "delay"), weights, strict=True)) if weights is not None
-             else [(name, PRIORITY ** i) for i, name in enumerate(metrics)])
-    return {"terms": [(float(weight), Quantity.__members__[name]) for name, weight in named],
-            "sums": sums or (1.0, 1.0)}
-
-
-def chains_of(task: MappingTask, options: SearchOptions, deadline: float, space: SpaceTables) -> Chains:
-    """Compiled chains without mappings on a task's layer and terms, in a `compiled_space`.
-
-    They end in the middle of a round at the deadline, seconds of `time.monotonic`.
-    """
+    terms = ([("share", SHARE_WEIGHT)] if task.sums is not None
+             else [(name, PRIORITY ** i) for i, name in enumerate(options.priorities)])
     words, counted = (task.room.words, task.room.counted) if task.room else (None, None)
-    return Chains(task.layer.compiled, space, room_words=words, room_counted=counted, seed=options.seed,
-                  sparse=None if task.sparse is None else task.sparse.compiled, seconds=deadline - time.monotonic(),
-                  **compiled_objective(options.priorities, task.weights, task.sums))
+    return Chains(task.layer.compiled, space, [(float(weight), Quantity.__members__[name]) for name, weight in terms],
+                  words, counted, options.seed, sums=task.sums or (1.0, 1.0),
+                  sparse=None if task.sparse is None else task.sparse.compiled, seconds=deadline - time.monotonic())
 
 
 def cool(chains: Chains, out_of_time: Callable[[], bool], report: Callable[[], None] = lambda: None) -> None:
@@ -122,28 +110,60 @@ def cool(chains: Chains, out_of_time: Callable[[], bool], report: Callable[[], N
         rounds = max(1, int(rounds * min(LOOK_EVERY / (time.perf_counter() - begun), MOST_GROWTH)))
 
 
-@dataclass
 class Refinement:
     """The refinement of one problem while it runs."""
 
-    effort: Effort                   # Its schedule
-    chains: Chains                   # The compiled chains
-    # Called with the improved best nest (one row) and its progress, or None
-    watcher: Callable[[Nest, Progress], None] | None
-    out_of_time: Callable[[], bool]  # Asked between a few rounds; once true, the refinement ends
-    history: list[Progress] = field(default_factory=list)  # Every improvement, in order
+    def __init__(self, task: MappingTask, options: SearchOptions, starts: Nest | None = None, *,
+                 descended: SearchOutcome | None = None, watcher: Callable[[Nest, Progress], None] | None = None,
+                 out_of_time: Callable[[], bool] = lambda: False, deadline: float = inf,
+                 within: tuple[LayerFamily, int] | None = None) -> None:
+        """The chains at their first mappings, before their first round.
+
+        To `starts` random mappings are added up to `Effort.chains`, and the one of `first_of` if all of these are
+        illegal.
+
+        Args:
+            descended: The end of a descent, whose history goes on.
+            watcher: Called with the improved best nest (one row) and its progress.
+            out_of_time: Asked between a few rounds; once true, the refinement ends.
+            deadline: As for `chains_of`.
+            within: The family with the candidates, and the task's number in it.
+        """
+        family, member = within or (task.family, 0)
+        self.effort, self.watcher, self.out_of_time = options.schedule, watcher, out_of_time
+        self.history = list(descended.history) if descended else []  # every improvement, in order
+        self.elapsed, self.evaluations, self.legal_evaluations, self.reached = (  # of the descent
+            descended.history[-1].time_s, descended.evaluations, descended.legal_evaluations, descended.value
+        ) if descended else (0.0, 0, 0, inf)
+        self.reported = 0  # improvements of the chains that were looked at
+        self.chains = chains_of(task, options, compiled_space(family, member), deadline)
+        if starts is not None:
+            self.chains.start_at(nest_arrays(starts))
+        self.chains.start_random(max(0, self.effort.chains - (starts.batch if starts is not None else 0)))
+        if self.chains.best_value >= ILLEGAL and (first := first_of(family, member)) is not None:
+            self.chains.start_at(nest_arrays(first))  # so that a stopped search has a mapping to return
+        self.report()
 
     def report(self) -> None:
         """Adds the improvements since the last report to the history, and tells the watcher of the newest."""
-        news = self.chains.history(len(self.history))
-        self.history += [Progress(seconds, evaluations, legal, value, stage.name)
-                         for seconds, evaluations, legal, value, stage in news]
-        if news and self.watcher:
-            self.watcher(self.best(), self.history[-1])
+        news = self.chains.history(self.reported)
+        self.reported += len(news)
+        better = [Progress(seconds + self.elapsed, evaluations + self.evaluations,
+                           legal + self.legal_evaluations, value, stage.name)
+                  for seconds, evaluations, legal, value, stage in news if value < self.reached]
+        self.history += better
+        if better and self.watcher:
+            self.watcher(self.best(), better[-1])
 
     def best(self) -> Nest:
         """The best mapping so far, a nest of one row."""
         return Nest(*self.chains.best())
+
+    def outcome(self, status: str) -> SearchOutcome:
+        """The end of the search, with what came before."""
+        return SearchOutcome(self.best(), self.chains.best_value, status, tuple(self.history),
+                             self.evaluations + self.chains.evaluations,
+                             self.legal_evaluations + self.chains.legal_evaluations)
 
     def anneal(self, extra: bool = False) -> None:
         """Runs the schedule of all problems, or the extra rounds for chains that do not agree.
@@ -181,24 +201,3 @@ class Refinement:
         converged = not self.out_of_time() and chains.polish(POLISH_STEPS)
         self.report()
         return converged
-
-
-def refinement_of(task: MappingTask, options: SearchOptions, starts: Nest | None = None, *,
-                  watcher: Callable[[Nest, Progress], None] | None = None,
-                  out_of_time: Callable[[], bool] = lambda: False, deadline: float = inf,
-                  within: tuple[LayerFamily, int] | None = None) -> Refinement:
-    """The chains of one problem at their first mappings, before their first round.
-
-    To `starts` random mappings are added up to `Effort.chains`, and the one of `first_of` if all of these are illegal.
-    `deadline`: as for `chains_of`; `within`: the family with the candidates, and the task's number in it.
-    """
-    family, member = within or (task.family, 0)
-    chains = chains_of(task, options, deadline, compiled_space(family, member))
-    if starts is not None:
-        chains.start_at(nest_arrays(starts))
-    chains.start_random(max(0, options.schedule.chains - (starts.batch if starts is not None else 0)))
-    if chains.best_value >= ILLEGAL and (first := first_of(family, member)) is not None:
-        chains.start_at(nest_arrays(first))  # so that a stopped search has a mapping to return
-    refinement = Refinement(options.schedule, chains, watcher, out_of_time)
-    refinement.report()
-    return refinement

@@ -83,7 +83,7 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     allowed = ((factors >= least[..., None]) & (factors <= most[..., None])).all(axis=(0, 1))
     rows = np.flatnonzero(allowed)
     earlier += time.monotonic()
-    chains = chains_of(task, options, deadline, compiled_space(task.family, 0, residuals=True))
+    chains = chains_of(task, options, compiled_space(task.family, 0, residuals=True), deadline)
     chains.start_at(nest_arrays(first.take(np.concatenate([rows, np.resize(rows, max(CHAINS[0] - len(rows), 0))]))))
     for count, tried, rounds, (hot, cold) in zip(CHAINS, TRIED, ROUNDS, COOLING, strict=True):
         if not over():

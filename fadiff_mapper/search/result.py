@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from fadiff_mapper.search.explanation.sensitivities import Sensitivity
-    from fadiff_mapper.search.lower_bound import LowerBound
+    from fadiff_mapper.search.lower_bound.assemble import LowerBound
     from fadiff_mapper.timeloop.verify import Verdict
 
 
@@ -85,7 +85,7 @@ class Result:
         """Share by which that value may be above the best possible; 0: it is the best; None: unknown."""
         if self.bound is None:
             return None
-        from fadiff_mapper.search.lower_bound import gap
+        from fadiff_mapper.search.lower_bound.assemble import gap
         return gap(self.bound, self.metric, self.value)
 
     def write(self, folder: str | Path) -> None:
@@ -100,7 +100,7 @@ class Result:
     def certificate(self) -> dict[str, Any]:
         """The proof that no mapping is better, for `fadiff-validate certificate`; FadiffError if it did not end."""
         from fadiff_mapper.search.lower_bound.certificate import certificate
-        from fadiff_mapper.search.mapspace import build_mapspace
+        from fadiff_mapper.search.mapspace.build import build_mapspace
         asked = self.options["gap"] if self.options.get("prove") else None
         if asked is None or self.gap is None or self.gap > asked:
             raise FadiffError("certificate: found a mapping whose proof did not end; accepted: one that is proved")

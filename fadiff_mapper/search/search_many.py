@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -20,7 +21,7 @@ from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
 from fadiff_mapper.search.layer_family import batch_key
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
-from fadiff_mapper.search.refinement import refinement_of
+from fadiff_mapper.search.refinement import Refinement
 
 LARGEST = 16
 """Members of a family that descend side by side: larger batches gain nothing, and wait for each other."""
@@ -91,10 +92,11 @@ def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[Sequence[Sequen
             designs[parts] = repr((task.layer.arch, task.layer.energies))
         same = (tuple(level.key for level in task.space.levels), tuple(task.space.problem.bounds.items()),
                 task.given and tuple(array.tobytes() for array in nest_arrays(task.given)),
-                task.room and (task.room.words.tobytes(), task.room.counted.tobytes()), task.weights, task.sums)
-        sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), repr(task.sparse.energies), same)
+                task.room and (task.room.words.tobytes(), task.room.counted.tobytes()), task.sums)
+        sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), task.sparse.energies.tobytes(),
+                                  task.sparse.conversions.tobytes(), same)
         family = (batch_key(task.space, task.layer.projection), designs[parts], task.given is None, task.room is None,
-                  task.weights is None, task.sums is None, sparse)
+                  task.sums is None, sparse)
         families.setdefault(family, {}).setdefault(same, []).append(index)
     return [members[start:start + largest] for members in (list(copies.values()) for copies in families.values())
             for start in range(0, len(members), largest)]
@@ -130,40 +132,20 @@ def search(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Wat
     outcomes = []
     for member, task in enumerate(tasks):
         now = time.monotonic()
-        outcomes.append(_refined(state, member, task, starts[member], descended[member],
-                                 now + (deadline - now) / (len(tasks) - member)))
+        until = now + (deadline - now) / (len(tasks) - member)
+
+        def out_of_time(until: float = until) -> bool:
+            return stopped() or time.monotonic() > until
+
+        refinement = Refinement(
+            task, options, starts[member], descended=descended[member], watcher=watcher and partial(watcher, member),
+            out_of_time=out_of_time, deadline=until, within=(state.family, member))
+        converged = effort.searches and not out_of_time() and refinement.run()
+        status = early_end(options, stopped(), out_of_time()) or (
+            "converged: no neighbour of the best mapping is better" if converged else "search ended")
+        refinement.report()
+        outcomes.append(refinement.outcome(status))
     return outcomes
-
-
-def _refined(state: SearchState, member: int, task: MappingTask, starts: Nest | None, descended: SearchOutcome | None,
-             deadline: float) -> SearchOutcome:
-    """The refinement of one task until a deadline; its history continues the descent's."""
-    options, before, legal_before, elapsed, reached = state.options, 0, 0, 0.0, inf
-    if descended:
-        before, legal_before = descended.evaluations, descended.legal_evaluations
-        elapsed, reached = descended.history[-1].time_s, descended.value
-
-    def after_descent(step: Progress) -> Progress:
-        return replace(step, time_s=step.time_s + elapsed, evaluations=step.evaluations + before,
-                       legal_evaluations=step.legal_evaluations + legal_before)
-
-    def watch(nest: Nest, step: Progress) -> None:
-        if state.watcher and step.value < reached:
-            state.watcher(member, nest, after_descent(step))
-
-    def out_of_time() -> bool:
-        return state.stopped() or time.monotonic() > deadline
-
-    refinement = refinement_of(task, options, starts, watcher=watch if state.watcher else None,
-                               out_of_time=out_of_time, deadline=deadline, within=(state.family, member))
-    converged = options.schedule.searches and not out_of_time() and refinement.run()
-    status = early_end(options, state.stopped(), out_of_time()) or (
-        "converged: no neighbour of the best mapping is better" if converged else "search ended")
-    refinement.report()
-    better = [after_descent(step) for step in refinement.history if step.value < reached]
-    return SearchOutcome(refinement.best(), refinement.chains.best_value, status,
-                         (*(descended.history if descended else ()), *better),
-                         before + refinement.chains.evaluations, legal_before + refinement.chains.legal_evaluations)
 
 
 def early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:

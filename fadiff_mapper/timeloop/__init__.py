@@ -1,1 +1,1 @@
-"""The real Timeloop, where installed: running its programs, reading their answers, comparing numbers."""
+"""Timeloop's programs: the real ones, where installed, run and compared with; launchers and calls in their place."""

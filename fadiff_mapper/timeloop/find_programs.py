@@ -1,6 +1,6 @@
 """Finds the real programs of Timeloop, never our launchers of the same names.
 
-A launcher on the PATH (`dropin.shim`) would verify this program against itself.
+A launcher on the PATH (`timeloop.launchers`) would verify this program against itself.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import hashlib
 import os
 from pathlib import Path
 
+MAPPER, MODEL = PROGRAMS = ("timeloop-mapper", "timeloop-model")
+"""The programs of Timeloop that launchers replace."""
 LAUNCHER_MARK = b"fadiff-mapper launcher"
 """Words in the first lines of every launcher that `shim` writes."""
 HEAD = 1024

@@ -252,8 +252,3 @@ def run_text(text: str, dataspaces: Sequence[str], folder: Path, command: Sequen
 def environment() -> dict[str, str]:
     """This process's variables without those that change results."""
     return {name: value for name, value in os.environ.items() if not name.startswith(CLEARED)} | SHOW_ALL
-
-
-def cleared() -> dict[str, str]:
-    """The variables that `environment` leaves out, with their values."""
-    return {name: value for name, value in os.environ.items() if name.startswith(CLEARED)}

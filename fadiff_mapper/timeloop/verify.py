@@ -22,7 +22,7 @@ from fadiff_mapper.model.evaluate import evaluate_one
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.network.result import NetworkResult
-from fadiff_mapper.timeloop.find_programs import find_real, identity
+from fadiff_mapper.timeloop.find_programs import MODEL, find_real, identity
 from fadiff_mapper.timeloop.run_model import run_text
 
 # Counts must be equal. Energies agree to 1e-9, as sums may be taken in another order. Numbers that Timeloop prints with
@@ -81,7 +81,6 @@ def numbers(answer: Any) -> int:
     return not isinstance(answer, str)
 
 
-MODEL = "timeloop-model"
 TIMEOUT = 600.0
 """Seconds for one evaluation by Timeloop, which takes minutes where windows slide over long loops."""
 

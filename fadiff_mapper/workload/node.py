@@ -92,6 +92,9 @@ class Node:
     possible: int | None = None
     # for the kinds rows and join, extents of the constants that it reads: scales, shifts, factors
     constants: tuple[Shape, ...] = ()
+    # for a softmax behind a causal mask, the number of queries that follow one another in a sequence, of which the last
+    # one sees all keys and each one before it a key less; rows beyond them begin anew (query heads that share keys)
+    causal: int = 0
     where: Where = field(default=Where("network"), compare=False, repr=False)  # place in the source, for messages
 
     @property

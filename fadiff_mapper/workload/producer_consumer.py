@@ -81,6 +81,7 @@ class Link:
     in_tiles: bool = True
     # of `whole`, the rows of a softmax of which tiles are enough: a running maximum corrects what earlier tiles gave
     running: tuple[str, ...] = ()
+    causal: int = 0  # the number of queries of the softmax's causal mask (`Node.causal`); 0 without one
 
     @property
     def fusable(self) -> bool:
@@ -126,13 +127,16 @@ def find_links(nodes: Sequence[Node], route_of: Mapping[str, Route],
             in_tiles = any(bound[dimension] > 1 and dimension not in whole for dimension in maps)
             read_by = tuple(dict.fromkeys(islice(others, MOST_READERS)))
             running: tuple[str, ...] = ()
+            causal = 0
             if _ends_in_softmax([by_name[name] for name in route.through]) and not (route.obstacle or read_by):
                 summed = set(consumer.layer.problem.dimensions) - consumer.layer.problem.output.dimensions
                 running = tuple(sorted(own for own in whole if own in maps and maps[own].dimension in summed
                                        and not maps[own].slides))
+                causal = max(by_name[name].causal for name in route.through)
             links.append(Link(route.producer, consumer.name, operand, tensor, shape, tuple(maps.values()),
                               tuple(sorted(whole)), route.through, route.joins, read_by, route.obstacle,
-                              Fraction(0) if route.obstacle else route.elsewhere, in_tiles, running))
+                              Fraction(0) if route.obstacle else route.elsewhere, in_tiles, running,
+                              causal))
     return tuple(links)
 
 

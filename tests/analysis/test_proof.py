@@ -27,11 +27,10 @@ from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.exhaustive import count, nests, whole_space
-from fadiff_mapper.search.lower_bound.best_first import Look, best_first
 from fadiff_mapper.search.lower_bound.proof import core_of, prove
 from fadiff_mapper.search.lower_bound.schemes import Scheme, layouts, schemes
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace
 
 PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions in (
     ("L0", {"read": 1.0, "write": 2.0, "leak": 0.3}), ("L1", {"read": 5.0, "write": 3.0, "update": 4.0}),
@@ -189,22 +188,6 @@ def test_a_gap_ends_a_proof_early() -> None:
     assert near.gap is not None
     assert near.gap <= 0.5
     assert whole.value <= near.value <= whole.value * 1.5
-
-
-def test_the_least_of_a_list_is_found_and_proved() -> None:
-    """The loop by itself: a part is a range of a list, its bound the least of a coarser list."""
-    numbers = [7.0, 3.0, 9.0, 4.0, 8.0, 2.5, 6.0, 5.0]
-
-    def look(part: tuple[int, int], limit: float) -> Look[tuple[int, int], int]:
-        first, last = part
-        if last - first == 1:
-            return Look(better=(numbers[first], first) if numbers[first] < limit else None)
-        middle = (first + last) // 2
-        return Look([(min(numbers[low:high]) - (high - low - 1), (low, high))
-                     for low, high in ((first, middle), (middle, last))])
-
-    proof = best_first([(0.0, (0, 8))], look, 100.0)
-    assert (proof.value, proof.answer, proof.least) == (2.5, 5, 2.5)
 
 
 @pytest.mark.parametrize(("options", "said"), [

@@ -208,7 +208,7 @@ def test_a_file_never_gets_the_number_of_a_standard_stream(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_a_launcher_whose_lines_nobody_takes_leaves_its_files(tmp_path: Path) -> None:
     mesh = Path(__file__).parents[1] / "recorded" / "emit" / "mesh.yaml"
-    program = (f'"{sys.executable}" -c "import sys; from fadiff_mapper.dropin.launched import main; '
+    program = (f'"{sys.executable}" -c "import sys; from fadiff_mapper.timeloop.launchers import main; '
                f'sys.exit(main(sys.argv[1:]))" timeloop-model {mesh}')
     for number, (shell, code) in enumerate((("| true", 0), (">/dev/full", 0), (">&-", 0))):
         (tmp_path / str(number)).mkdir()

@@ -17,7 +17,7 @@ from design_texts import SPACE
 
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.design.layer_entries import OUT_OF_TIME
-from fadiff_mapper.dropin.shim import command
+from fadiff_mapper.timeloop.launchers import command
 
 ARCHITECTURE = SPACE.partition("design_space")[0]
 LIBRARIES = ("array_api_compat", "jinja2", "joblib", "markupsafe", "matplotlib", "numpy", "onnx", "rich",

@@ -13,8 +13,8 @@ from fadiff_validation.cli import main as validate
 
 from fadiff_mapper.base.bundled_files import one_path
 from fadiff_mapper.cli import main
-from fadiff_mapper.dropin.launched import main as launcher
 from fadiff_mapper.output import PLAN_FILES, RUN_FILES
+from fadiff_mapper.timeloop.launchers import main as launcher
 
 MESH = Path(__file__).parents[1] / "recorded" / "emit" / "mesh.yaml"
 DESIGN, LAYER = "bundled:arch/gemmini_small", "bundled:layers/resnet18/fc_512_1000"

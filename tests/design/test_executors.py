@@ -17,7 +17,7 @@ from small_spaces import small_question
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design import layer_entries
 from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.executors import SharedBench, TimeLeft, executor
+from fadiff_mapper.design.executors import executor
 from fadiff_mapper.design.proposers import all_points
 
 
@@ -78,8 +78,8 @@ def test_a_ray_cluster_finds_what_one_process_finds(tmp_path: Path) -> None:
 def test_no_design_is_begun_after_the_end_of_a_round(tmp_path: Path) -> None:
     bench = DesignBench(small_question(tmp_path), None)
     with executor(bench, jobs=1) as evaluated:
-        assert list(evaluated([(0, 0), (0, 1)], [], TimeLeft(time.time() - 1))) == [None, None]
-        first, other = evaluated([(0, 0), (0, 1)], [], TimeLeft(time.time() - 1, first_kept=True))
+        assert list(evaluated([(0, 0), (0, 1)], [], time.time() - 1)) == [None, None]
+        first, other = evaluated([(0, 0), (0, 1)], [], time.time() - 1, first_kept=True)
     assert first is not None and first.feasible and first.cut_short
     assert first.edp >= evaluate_design(bench, (0, 0)).edp
     assert other is None
@@ -99,7 +99,7 @@ def test_designs_that_are_being_mapped_at_the_end_of_a_round_are_given_up(
     bench = DesignBench(small_question(tmp_path), tmp_path / "store")
     end = time.time() + 0.3
     with executor(bench, jobs=1) as evaluated:
-        found = list(evaluated([(0, 0), (0, 1)], [], TimeLeft(end, first_kept)))
+        found = list(evaluated([(0, 0), (0, 1)], [], end, first_kept))
     assert [each is None for each in found] == [not first_kept, True]
     stored = [file.read_text() for file in tmp_path.glob("store/*.jsonl")]
     assert not any("mapping" in entry for entry in stored)  # a later run is to search these layers to the end
@@ -112,10 +112,10 @@ def test_plans_of_the_best_design_come_from_its_worker(tmp_path: Path) -> None:
     points = list(all_points(question.space))[-2:]
     with executor(bench, jobs=2) as evaluated:
         best = min(evaluated(points, []), key=lambda outcome: outcome.edp)
-    assert bench.plans.point == best.point
+    assert bench.planned == best.point
     kept, = bench.networks_at(best.point)
     again, = DesignBench(question, tmp_path / "store").networks_at(best.point)
-    assert kept == replace(bench.plans.networks[0], bound=kept.bound) and kept.bound == again.bound is not None
+    assert kept == replace(bench.plans[0], bound=kept.bound) and kept.bound == again.bound is not None
     assert (kept.stats, kept.unfused_stats, kept.groups) == (again.stats, again.unfused_stats, again.groups)
 
 
@@ -144,10 +144,10 @@ def test_a_task_carries_the_question_and_nothing_that_was_read(tmp_path: Path) -
 
 
 def test_a_worker_unpacks_the_bench_of_a_run_once(tmp_path: Path) -> None:
-    tasks = [pickle.dumps(SharedBench(DesignBench(small_question(tmp_path), tmp_path))) for _ in range(2)]
+    tasks = [pickle.dumps(DesignBench(small_question(tmp_path), tmp_path)) for _ in range(2)]
     first, second = map(pickle.loads, tasks)
-    assert first.bench is second.bench
-    assert first.bench == DesignBench(small_question(tmp_path), tmp_path)
+    assert first is second
+    assert first == DesignBench(small_question(tmp_path), tmp_path)
 
 
 @pytest.mark.slow

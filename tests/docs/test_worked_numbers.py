@@ -20,7 +20,7 @@ from fadiff_mapper.model.evaluate import evaluate_one
 from fadiff_mapper.model.smooth import distinct_windows
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.explanation.count_breakdown import explain_counts
-from fadiff_mapper.search.lower_bound import lower_bound
+from fadiff_mapper.search.lower_bound.assemble import lower_bound
 from fadiff_mapper.search.mapping_task import mapping_task
 
 

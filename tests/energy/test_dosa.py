@@ -12,7 +12,6 @@ from fadiff_mapper import evaluate, load
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.inputs.energy.dosa_tables import accumulator_pj, scratchpad_pj
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.inputs.spec.tables import component_actions
 
 
 def gemmini(side: int, accumulator_kb: int, scratchpad_kb: int, **scratchpad: Any) -> Spec:
@@ -33,7 +32,7 @@ def gemmini(side: int, accumulator_kb: int, scratchpad_kb: int, **scratchpad: An
 @pytest.mark.parametrize(("side", "accumulator_kb", "scratchpad_kb"), [(16, 32, 128), (4, 1, 8), (128, 1024, 1024)])
 def test_a_gemmini_has_dosas_energies_per_word(side: int, accumulator_kb: int, scratchpad_kb: int) -> None:
     spec = gemmini(side, accumulator_kb, scratchpad_kb)
-    energies = {name: component_actions(name, spec.tables) for name in (*spec.arch.level_names(), "MAC")}
+    energies = {name: spec.tables.actions.get(name, {}) for name in (*spec.arch.level_names(), "MAC")}
     assert energies["MAC"] == {"compute": 0.5608}
     per_word = {"Registers": 0.48746172, "Accumulator": 1.94 + 0.1005 * accumulator_kb / side,
                 "Scratchpad": 0.49 + 0.02513 * scratchpad_kb}
@@ -44,7 +43,7 @@ def test_a_gemmini_has_dosas_energies_per_word(side: int, accumulator_kb: int, s
 
 def test_what_the_architecture_states_stays() -> None:
     spec = gemmini(16, 32, 128, vector_access_energy=3.5)
-    assert not component_actions("Scratchpad", spec.tables) and component_actions("Accumulator", spec.tables)
+    assert not spec.tables.actions.get("Scratchpad", {}) and spec.tables.actions.get("Accumulator", {})
 
 
 def test_results_name_the_formula_and_have_no_area() -> None:

@@ -31,7 +31,7 @@ from fadiff_mapper.inputs.energy.estimated_tables import (
     sram_regressor,
 )
 from fadiff_mapper.inputs.native.tables import areas
-from fadiff_mapper.inputs.spec.tables import Tables, component_actions
+from fadiff_mapper.inputs.spec.tables import Tables
 
 SHAPES: dict[str, dict[str, float]] = {
     "SRAM": {"depth": 1500.0, "width": 100.0, "n_banks": 3.0, "n_rw_ports": 1.5, "technology_nm": 40.0},
@@ -145,7 +145,7 @@ def test_where_nothing_is_rounded_the_smooth_figures_are_the_estimate(design: st
             continue
         found = smooth_figures(part.kind, part.attributes)
         assert {action: energy * part.energy_scale for action, energy in found.actions.items()} \
-            == pytest.approx(component_actions(name, tables), rel=1e-12)
+            == pytest.approx(tables.actions.get(name, {}), rel=1e-12)
         assert found.area_um2 * part.area_scale / part.sharers == pytest.approx(measured[name], rel=1e-12)
         compared += 1
     assert compared >= 3

@@ -56,7 +56,7 @@ from fadiff_mapper.network.tile_mappings import (
 )
 from fadiff_mapper.search.best_so_far import ILLEGAL
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.workload import Workload

@@ -29,7 +29,7 @@ from fadiff_mapper import load
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.layer_family import family_of
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace
 from fadiff_mapper.search.refinement import space_table
 
 INDICES = (-1, -2, 1, 2, 3, 4, 5, 7, 63, 64, 65, 127, 128, 255, 256, 257, 2 ** 15 - 1, -2 ** 15)

@@ -20,7 +20,7 @@ from pathlib import Path
 def run(program: str, words: Sequence[str]) -> int:
     """One command: the command line's, or the launchers'. The exit code."""
     if program == "launcher":
-        from fadiff_mapper.dropin.launched import main
+        from fadiff_mapper.timeloop.launchers import main
     else:
         from fadiff_mapper.cli import main
     try:

@@ -26,7 +26,7 @@ from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import cut_off, pack, unpack, without_lasts
 from fadiff_mapper.model.stats import stats_of
 from fadiff_mapper.output.run_files import map_txt
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace
 
 
 def product(m: int = 7, registers: int = 1) -> dict[str, Any]:

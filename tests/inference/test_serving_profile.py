@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fadiff_mapper import infer
 from fadiff_mapper.cli import main
 
 TPU = "bundled:inference/tpu_v4i_like"
@@ -42,6 +43,17 @@ def test_rows_add_up_to_the_time_to_first_token(model: str, layers: int, tmp_pat
     assert total == pytest.approx(1e6 * float(first["seconds"]), rel=1e-9)
     beside = attention["256", "64", "4", "128"]  # a chunk and sequences that decode run in turn
     assert beside == pytest.approx(attention["256", "64", "0", "0"] + attention["0", "0", "4", "128"])
+
+
+def test_a_profile_replaces_another_models_whole(tmp_path: Path) -> None:
+    tables = tmp_path / "llmservingsim" / "tp1"
+    tables.mkdir(parents=True)
+    for name in ("moe.csv", "notes.txt"):
+        (tables / name).write_text("")
+    config = {"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 1, "num_attention_heads": 4,
+              "intermediate_size": 512, "vocab_size": 1000, "max_position_embeddings": 64}
+    infer(config, TPU, prompt=16, generate=2, serving_profile=True, output=tmp_path)
+    assert {path.name for path in tables.iterdir()} == {*COLUMNS, "notes.txt"} - {"moe.csv"}
 
 
 def test_a_model_of_unlike_layers_is_refused_and_writes_nothing(tmp_path: Path,

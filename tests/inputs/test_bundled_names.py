@@ -24,7 +24,7 @@ def test_load_takes_bundled_names_and_records_their_paths() -> None:
 
 
 def test_load_and_the_command_line_agree() -> None:
-    (spec,) = load_layers(files_of([BUNDLED_DESIGN, BUNDLED_LAYER])).values()
+    (spec,) = load_layers(BUNDLED_DESIGN, BUNDLED_LAYER).values()
     assert spec == load(BUNDLED_DESIGN, BUNDLED_LAYER)
 
 
@@ -60,5 +60,5 @@ def test_every_problem_has_a_name_of_its_own_whatever_files_are_called(tmp_path:
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(find(LAYER).read_text())
-    assert list(load_layers([*files_of([BUNDLED_DESIGN]), *files])) == ["in.x.1", "in.x.2", "in.x.2.3"]
-    assert list(load_layers([*files_of([BUNDLED_DESIGN]), *files[:2]])) == ["in.x.1", "in.x.2"]
+    assert list(load_layers(BUNDLED_DESIGN, *files)) == ["in.x.1", "in.x.2", "in.x.2.3"]
+    assert list(load_layers(BUNDLED_DESIGN, *files[:2])) == ["in.x.1", "in.x.2"]

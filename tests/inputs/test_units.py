@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from accelergy_stand_ins import stand_in
 
 from fadiff_mapper import Spec, SpecError, load
 from fadiff_mapper.base import bundled_files
@@ -74,6 +75,39 @@ ERT:
     assert {name: unit.operations[name].energy for name in ("exp", "div", "sqrt")} == {
         "exp": 9.5, "div": 2, "sqrt": FIGURES["sqrt"]}
     assert unit.operations["exp"].source == "ERT in the input"
+
+
+OF_KINDS = """
+def figure(kind, attributes, action="", arguments={}):
+    found = {"intmac": 3.0, "intadder": 0.5, "intmultiplier": 2.5, "comparator": 0.25}
+    assert kind not in found or (attributes["technology"], attributes["width"]) == ("45nm", 8)
+    return found.get(kind, 9.0) if action else 7.0
+"""
+
+
+def test_accelergy_prices_operations_as_primitive_components(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    program = stand_in(tmp_path / "bin", "write(ert, art)", OF_KINDS)
+    monkeypatch.setenv("PATH", str(Path(program).parent))
+    plain = {name: operation.energy for name, operation in design(tmp_path, UNIT).arch.units[0].operations.items()}
+
+    def energies(**arguments: str) -> dict[str, float]:
+        (unit,) = load(tmp_path / "design.yaml", LAYER, **arguments).arch.units
+        return {name: operation.energy for name, operation in unit.operations.items()}
+    asked = {"mac": 3.0, "add": 0.5, "max": 0.25, "exp": 6 * 3.0 + 0.5, "div": 3.5, "sqrt": FIGURES["sqrt"]}
+    assert energies(energy="accelergy") == energies(energy="auto") == asked
+    assert energies(energy="estimate") == energies(energy="bundled") == plain
+    assert main(["check", str(tmp_path / "design.yaml"), LAYER, "--energy", "accelergy"]) == 0
+    assert "(intadder)" in capsys.readouterr().out
+    stand_in(tmp_path / "bin", """
+if any(one["class"] == "intadder" for one in root["local"]):
+    sys.exit("no plug-in knows an intadder")
+write(ert, art)""", OF_KINDS)
+    spec = load(tmp_path / "design.yaml", LAYER, energy="accelergy")
+    assert {name: operation.energy for name, operation in spec.arch.units[0].operations.items()} == plain
+    assert any(note.startswith("operations of compute units have bundled energies: ")
+               and "no plug-in knows an intadder" in note for note in spec.notes)
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [

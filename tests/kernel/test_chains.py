@@ -23,9 +23,9 @@ from fadiff_mapper.search import refinement
 from fadiff_mapper.search.best_so_far import ILLEGAL, exact_value
 from fadiff_mapper.search.layer_family import LayerFamily, family_of
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace
 from fadiff_mapper.search.options import Effort
-from fadiff_mapper.search.refinement import Refinement, compiled_objective, compiled_space, refinement_of
+from fadiff_mapper.search.refinement import Refinement, chains_of, compiled_space
 
 LITTLE, SIXTEEN = Effort(16, 40, 6, extra_rounds=10, extra_chains=4), Effort(16, 40)
 QUICK = SearchOptions(effort=LITTLE)
@@ -45,7 +45,7 @@ def conv(design: str) -> LayerFamily:
 
 def begun(of: LayerFamily, options: SearchOptions = QUICK, **more: Any) -> Refinement:
     """The refinement of a layer from random mappings."""
-    return refinement_of(MappingTask(of.layer, of.spaces[0], **more), options, watcher=lambda *_: None)
+    return Refinement(MappingTask(of.layer, of.spaces[0], **more), options, watcher=lambda *_: None)
 
 
 def every_neighbour(of: LayerFamily, nest: Nest) -> Nest:
@@ -67,19 +67,6 @@ def test_the_optimum_of_a_space_that_can_be_enumerated(metrics: tuple[str, ...])
     for seed in range(3):
         found = begun(of, SearchOptions(metrics, seed, effort=SIXTEEN))
         assert found.run() and found.chains.best_value == pytest.approx(best, abs=1e-9)
-
-
-def test_the_optimum_under_weights_of_energy_and_delay() -> None:
-    spec = product()
-    of, scores = alone(spec), score(alone(spec).layer, whole_space(spec))
-    optima = set()
-    for weights in ((1.0, 0.0), (0.0, 1.0), (0.3, 0.7), (2.0, 0.5)):
-        best = exact_value(scores, ("edp",), np.array(weights)[:, None]).min()
-        found = begun(of, weights=weights)
-        found.run()
-        assert found.chains.best_value == pytest.approx(best, abs=1e-9)
-        optima.add(float(score(of.layer, found.best()).energy[0]))
-    assert len(optima) > 1, "the weights decide"
 
 
 @pytest.mark.slow
@@ -132,8 +119,7 @@ def test_too_few_units_count_as_a_broken_limit() -> None:
     spec = product(mapspace_constraints=[{"target": "Buffer", "type": "utilization", "min": 0.75}])
     of, nest = alone(spec), whole_space(spec)
     one_unit = nest.take([int(np.flatnonzero((nest.spatial.prod(axis=(0, 1)) == 1) & score(of.layer, nest).legal)[0])])
-    chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), room_words=None, room_counted=None,
-                            seed=0, **compiled_objective(("edp",)))
+    chains = chains_of(MappingTask(of.layer, of.spaces[0]), SearchOptions(seed=0), compiled_space(of, 0))
     chains.start_at(nest_arrays(one_unit))
     assert chains.best_value == pytest.approx(ILLEGAL + np.log2(0.75 / 0.25))
 
@@ -170,8 +156,7 @@ def test_the_history_counts_every_evaluation_and_only_falls() -> None:
 
 def finished(of: LayerFamily, slices: Callable[[], int], seed: int = 3) -> tuple[Nest, float, int]:
     """The answer of chains that run a few rounds at a time."""
-    chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), room_words=None, room_counted=None,
-                            seed=seed, **compiled_objective(("edp",)))
+    chains = chains_of(MappingTask(of.layer, of.spaces[0]), SearchOptions(seed=seed), compiled_space(of, 0))
     chains.start_random(12)
     chains.begin(40, 0.8, 0.01, 10, 6, 4, False, resplit_rate=0.5)
     while not chains.anneal(slices()):
@@ -208,8 +193,7 @@ def test_chains_of_unlike_values_are_kept_before_copies() -> None:
     values = exact_value(score(of.layer, drawn), ("edp",))
     best, second, third = (drawn.take([int(row)]) for row in np.unique(values, return_index=True)[1][:3])
     for count, met in ((1, 1), (2, 1), (3, 1), (4, 2), (5, 3), (9, 3)):
-        chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), room_words=None, room_counted=None, seed=0,
-                                **compiled_objective(("edp",)))
+        chains = chains_of(MappingTask(of.layer, of.spaces[0]), SearchOptions(seed=0), compiled_space(of, 0))
         for nest in (third, best, best, second, best):
             chains.start_at(nest_arrays(nest))
         assert chains.met == 3

@@ -31,7 +31,7 @@ from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, pa
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse, reuse_of
 from fadiff_mapper.search.layer_family import family_of
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace
 from fadiff_mapper.search.refinement import compiled_space
 
 PROBLEMS = {

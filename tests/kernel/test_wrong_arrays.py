@@ -14,7 +14,7 @@ from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import nest_arrays
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.layer_family import family_of
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace
 from fadiff_mapper.search.refinement import compiled_space, space_table
 
 SPEC = product()

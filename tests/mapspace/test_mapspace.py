@@ -16,8 +16,8 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.search.mapspace import MapSpace, check_mapping, conflicts, divisors, reachable, size
-from fadiff_mapper.search.mapspace.build import factorization_count, factorizations
+from fadiff_mapper.search.mapspace.build import MapSpace, divisors, factorization_count, factorizations, reachable, size
+from fadiff_mapper.search.mapspace.conflicts import check_mapping, conflicts
 
 # As the front end writes a fan-out: a dummy level of one word above the row.
 ROW = chip(storage("Reg", (4, 1), 2), storage("inter_PE_spatial", size=1, kind="dummy_storage"),

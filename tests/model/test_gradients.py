@@ -30,7 +30,8 @@ from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.smooth import evaluate_smooth
 from fadiff_mapper.search.layer_family import DiscreteDecisions, family_of, random_decisions
-from fadiff_mapper.search.mapspace import MapSpace, build_mapspace, check_mapping
+from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace
+from fadiff_mapper.search.mapspace.conflicts import check_mapping
 
 DESIGNS = ("gemmini_small", "eyeriss_like", "simba_like")
 BATCH = 3

@@ -23,7 +23,7 @@ from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth import distinct_windows, evaluate_smooth
 from fadiff_mapper.search.layer_family import family_of, random_decisions
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace
 
 DESIGNS = tuple(bundled_files.designs())
 OPERATORS = {"conv 3x3": ("conv", {"C": 32, "M": 64, "R": 3, "S": 3, "N": 1, "P": 28, "Q": 28}),

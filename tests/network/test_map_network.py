@@ -181,6 +181,16 @@ def test_a_checkpoint_of_the_same_layers_in_another_graph_is_refused(tmp_path: P
         map_network(load_network(net), ARCH, checkpoint_file=file)
 
 
+def test_a_network_may_be_a_file_over_which_no_result_is_written(tmp_path: Path) -> None:
+    net, options = tmp_path / "plan.yaml", NetworkOptions(fuse=False, threads=1)
+    net.write_text(PAIR)
+    assert map_network(str(net), ARCH, options).stats == map_network(pair(), ARCH, options).stats
+    with pytest.raises(FadiffError, match=r"plan\.yaml: cannot be written: this command reads it"):
+        map_network(net, ARCH, options, output=tmp_path)
+    with pytest.raises(FadiffError, match="a network: found int; accepted: a network file"):
+        map_network(3, ARCH)
+
+
 def started(folder: Path, name: str) -> subprocess.Popen[str]:
     """The command on the pair, in a process of its own."""
     (folder / "pair.yaml").write_text(PAIR)

@@ -81,7 +81,7 @@ def test_a_neighbour_of_a_group_has_no_loop_over_runs_that_are_no_dimension_ther
     whole, apart = every["q", "s", "t"], every["s", "t"]
     assert "G" in whole.problems[-1].bounds and "G" not in apart.problems[-1].bounds
     specs = specs_of(network, bundled_files.find("arch/gemmini_large"))
-    results = map_layers(specs, SearchOptions(effort="quick"), metric="edp")
+    results = map_layers(specs, SearchOptions(("edp",), effort="quick"))
     bases = by_node(network, list(map(layer_base, results)))
     group = FusedGroup(tuple(FusedLayer(problem, {}) for problem in whole.problems), whole.links,
                        (TileLoop("G", 1), TileLoop("N", 64)))

@@ -17,7 +17,7 @@ from fadiff_mapper import NetworkResult, Result, Spec, map_layer
 from fadiff_mapper.base.text_formats import html_table
 from fadiff_mapper.output.layer_views import layer_views
 from fadiff_mapper.output.notebook import energy_parts
-from fadiff_mapper.search.lower_bound import sentence
+from fadiff_mapper.search.lower_bound.assemble import sentence
 
 FORMULA = r"$\frac$"
 """Not a formula that matplotlib could set."""

@@ -12,9 +12,9 @@ from small_specs import TWO_LAYERS
 from fadiff_mapper import load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
-from fadiff_mapper.dropin.launched import main as launched
 from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.inputs.yaml.located import Map
+from fadiff_mapper.timeloop.launchers import main as launched
 
 DESIGN = str(bundled_files.find("arch/gemmini_small"))
 EFFORT = ("--quiet", "--energy", "bundled", "--effort", "light")

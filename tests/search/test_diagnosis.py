@@ -13,7 +13,8 @@ from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.diagnosis import attempt, diagnosis, smallest
-from fadiff_mapper.search.mapspace import Demand, build_mapspace, demands, without
+from fadiff_mapper.search.mapspace.build import build_mapspace
+from fadiff_mapper.search.mapspace.conflicts import Demand, demands, without
 
 
 def target(name: str, kind: str, **said: object) -> dict[str, object]:

@@ -23,7 +23,8 @@ from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.exhaustive import count, nests
 from fadiff_mapper.search.exhaustive import whole_space as laid_out
 from fadiff_mapper.search.layer_family import family_of
-from fadiff_mapper.search.mapspace import MapSpace, build_mapspace, check_mapping
+from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace
+from fadiff_mapper.search.mapspace.conflicts import check_mapping
 from fadiff_mapper.search.options import Effort
 
 CONV, STRIDED = "layers/resnet18/conv3x3_64_64_56_s1", "layers/resnet18/conv3x3_128_256_14_s2"

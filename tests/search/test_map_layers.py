@@ -25,9 +25,10 @@ from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.layer_family import LayerFamily, family_of, first_of
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace import build_mapspace, check_mapping
+from fadiff_mapper.search.mapspace.build import build_mapspace
+from fadiff_mapper.search.mapspace.conflicts import check_mapping
 from fadiff_mapper.search.options import Effort
-from fadiff_mapper.search.refinement import POLISH_STEPS, compiled_space, refinement_of
+from fadiff_mapper.search.refinement import POLISH_STEPS, Refinement, compiled_space
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"
 
@@ -326,8 +327,8 @@ def test_refinement_never_returns_worse(design: str) -> None:
     for member in range(len(SIBLINGS)):
         start = drawn(of, member, 8, 5)
         first = exact_value(score(of.layer, start), ("edp",)).min()
-        refinement = refinement_of(MappingTask(of.layer, of.spaces[member]), options, start, watcher=lambda *_: None,
-                                   within=(of, member))
+        refinement = Refinement(MappingTask(of.layer, of.spaces[member]), options, start, watcher=lambda *_: None,
+                                within=(of, member))
         assert refinement.chains.best_value == pytest.approx(first, rel=1e-15)
         refinement.anneal()
         annealed = refinement.chains.best_value

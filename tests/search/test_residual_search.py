@@ -20,14 +20,15 @@ from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import EXACT, UNROUNDED, evaluate_nest, score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, cut_off, nest_arrays, unpack
+from fadiff_mapper.model.tiles import average_usage
 from fadiff_mapper.search import residual_search
 from fadiff_mapper.search.best_so_far import exact_value
-from fadiff_mapper.search.lower_bound import lower_bound, residual_lower_bound
+from fadiff_mapper.search.lower_bound.assemble import lower_bound, residual_lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.mapspace import build_mapspace, check_mapping
-from fadiff_mapper.search.mapspace.build import factor_ranges
+from fadiff_mapper.search.mapspace.build import build_mapspace, factor_ranges
+from fadiff_mapper.search.mapspace.conflicts import check_mapping
 from fadiff_mapper.search.options import ILLEGAL, Effort
-from fadiff_mapper.search.refinement import compiled_objective, compiled_space
+from fadiff_mapper.search.refinement import chains_of, compiled_space
 
 OPTIONS = SearchOptions(threads=1, imperfect=True, effort=Effort(chains=16, rounds=20, extra_rounds=0))
 
@@ -160,14 +161,13 @@ def test_a_mapping_is_as_good_as_the_worse_of_two_values() -> None:
     task, found = near("eyeriss_like", 2)
     exact, unrounded = (evaluate_nest(task.layer, found, rounding=rounding) for rounding in (EXACT, UNROUNDED))
     values = np.maximum(*(exact_value(scores_of(of), ("edp",)) for of in (exact, unrounded)))
-    counted = exact.use.units * exact.use.iterations
+    _, _, counted = average_usage(found)
     values += np.log(np.maximum(task.space.problem.computes / np.maximum(counted, 1), 1))
     rows = np.flatnonzero(values < ILLEGAL)
     assert len(rows) > 20 and (counted[rows] < task.space.problem.computes).any()
     space = compiled_space(task.family, 0, residuals=True)
     for row in rows:
-        chains = _kernel.Chains(task.layer.compiled, space, room_words=None, room_counted=None, seed=0,
-                                **compiled_objective(("edp",)))
+        chains = chains_of(task, SearchOptions(), space)
         chains.start_at(nest_arrays(found.take([row])))
         assert chains.best_value == pytest.approx(values[row], rel=1e-13)
         assert unpack(Nest(*chains.best()), 0, task.space.problem) == unpack(found, row, task.space.problem)

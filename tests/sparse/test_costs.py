@@ -15,8 +15,8 @@ from fadiff_mapper.kernel._kernel import DensityModel
 from fadiff_mapper.model.legality import limits, rejection, violations
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.sparse_accesses import block_ratio
-from fadiff_mapper.model.sparse_savings import SparseUsage
 from fadiff_mapper.model.sparse_tiles import StoredTile
+from fadiff_mapper.model.tiles import Usage
 
 
 def level(**changes: object) -> StorageLevel:
@@ -54,7 +54,7 @@ def broken(own: StorageLevel, words: int, *, most: tuple[int, int] = (1, 1), ave
     one = np.ones((1, 1, 1))
     nest = Nest(one, one, one, one > 0, one > 1, one)
     x, y = np.full((2, 1), most[0]), np.full((2, 1), most[1])
-    use = SparseUsage(x, y, np.ones(1), np.stack([x, y], axis=-1), np.full((2, 1), average), {})
+    use = Usage(x, y, np.ones(1), np.ones(1), np.full((1, 1), average))
     found = violations(limits(nest, one * words, use, arch, metadata=np.array([[metadata]])), 0)
     return str(rejection(found)) if found else ""
 

@@ -56,8 +56,8 @@ def test_full_tensors_leave_everything() -> None:
 
 def test_the_descent_follows_expected_shares() -> None:
     effort = Effort(searches=0, descent=partial(descend, restarts=4, steps=3))
-    options = fm.SearchOptions(threads=1, effort=effort)
-    result = map_layers([skipping_product({"A": 0.25, "B": 0.5})], options, metric="energy")[0]
+    options = fm.SearchOptions(("energy",), threads=1, effort=effort)
+    result = map_layers([skipping_product({"A": 0.25, "B": 0.5})], options)[0]
     assert result.status == "descent ended"
     assert result.bound is not None
     assert result.stats.energy_pj >= result.bound.energy

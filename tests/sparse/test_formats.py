@@ -21,12 +21,17 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import (
     Representation,
 )
 from fadiff_mapper.kernel._kernel import DensityModel
-from fadiff_mapper.model.sparse_tiles import StoredTile, filled, rank_units, stored_mapping
+from fadiff_mapper.model.sparse_tiles import StoredTile, fill, rank_units, stored_mapping
 from fadiff_mapper.search.mapping_task import mapping_task
 
 ALL_PLACEMENTS = list(combinations(range(8), 3))
 """Three nonzeros in a tensor of 8 words, which `THREE_OF_EIGHT` draws."""
 THREE_OF_EIGHT = DensityModel("hypergeometric", 3 / 8, 0, [8])
+
+
+def filled(tile: StoredTile, model: DensityModel, *, known_empty: bool) -> StoredTile:
+    fill(tile, model, known_empty=known_empty)
+    return tile
 
 
 def tile_of(kind: str, words: int) -> StoredTile:

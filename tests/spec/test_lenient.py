@@ -18,11 +18,12 @@ from v04_designs import PROBLEM, buffer
 
 from fadiff_mapper import SpecError, evaluate, load
 from fadiff_mapper.cli import main
-from fadiff_mapper.dropin.programs import MODEL, ProgramSettings, read_arguments, run
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.output.run_files import result_json
 from fadiff_mapper.search.result import Result
+from fadiff_mapper.timeloop.find_programs import MODEL
+from fadiff_mapper.timeloop.programs import ProgramSettings, read_arguments, run
 from fadiff_mapper.timeloop.verify import compared, differences
 from fadiff_mapper.workload.readers.load_network import load_network
 

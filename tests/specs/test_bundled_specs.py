@@ -18,7 +18,8 @@ from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.search.mapspace import build_mapspace, check_mapping
+from fadiff_mapper.search.mapspace.build import build_mapspace
+from fadiff_mapper.search.mapspace.conflicts import check_mapping
 
 SPECS = Path(__file__).parents[2] / "timeloop_specs"
 DESIGNS = sorted(path.stem for path in (SPECS / "arch").glob("*.yaml"))

@@ -12,12 +12,12 @@ import pytest
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import main
-from fadiff_mapper.dropin.shim import write_launchers
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.timeloop.find_programs import find_real
+from fadiff_mapper.timeloop.launchers import write_launchers
 from fadiff_mapper.timeloop.run_model import read_answer
 from fadiff_mapper.timeloop.verify import MODEL, Verdict, compared, differences, numbers, real_model, verify
 

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 from fadiff_validation import tools
 from fadiff_validation.asking import Answered, ask_all
+from fadiff_validation.commands import cleared
 from fadiff_validation.questions import Question, random_questions
 from fadiff_validation.store import Store
 from fadiff_validation.tasks import bundled_tasks
 from fadiff_validation.tools import Backend, Tool, command, container, native
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.timeloop.run_model import STATS, XML, ModelAnswer, cleared, run_text
+from fadiff_mapper.timeloop.run_model import STATS, XML, ModelAnswer, run_text
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "designs"
 GIVE = f"gzip -dc {RECORDED}/gemmini_small.stats.txt.gz > {STATS}; " \

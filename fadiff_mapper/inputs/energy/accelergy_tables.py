@@ -8,7 +8,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,8 @@ from fadiff_mapper.inputs.yaml.place import Where
 
 NEEDED = ("ERT.yaml", "ART.yaml")
 """Files without which a run has failed, whatever its exit code."""
+COMPUTE = "compute"
+"""The action of a primitive component that computes."""
 LOG = "accelergy.log"
 """Name of Accelergy's printed output among the files of an answer."""
 INHERITED = ("HOME", "PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH")
@@ -76,6 +78,8 @@ LONGEST = 100
 """Characters of a name or text, a plain safety limit."""
 MOST_VALUES = 10_000
 """Values of a list, a plain safety limit."""
+PRIMITIVES = {"mac": "{}mac", "add": "{}adder", "mul": "{}multiplier", "max": "comparator"}
+"""Operations of compute units -> classes of primitive components of Accelergy's plug-ins, of "int" or "fp" numbers."""
 SYSTEM, ASKED = "asked", "component_{}"
 """The name of the architecture in which Accelergy finds the components, and of a primitive one by its number."""
 
@@ -288,7 +292,36 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
     `literal` gives the compound components (see `Spec.literal`); `time_limit` is in seconds. The answer is not
     necessarily complete: a plug-in may be lacking. FadiffError where Accelergy fails, SpecError for unusable input.
     """
-    hardware = described(arch, literal)
+    return _answered(described(arch, literal), program, environment, time_limit,
+                     lambda tables: not missing_actions(arch, tables))
+
+
+def operation_energies(arch: Architecture, literal: Mapping[str, Any],
+                       program: str) -> dict[str, tuple[float, str]]:
+    """pJ of operations and their source, by their names in `PRIMITIVES`.
+
+    Accelergy is asked about primitive components with all attributes of the arithmetic: its technology, clock, bits and
+    kind of numbers. Errors as in `answer`; FadiffError where it does not price all of them.
+    """
+    whole = described(arch, literal)
+    unit = next((one for one in whole.components if component_name(one.name) == arch.arithmetic.name),
+                whole.components[-1])
+    kinds = {operation: kind.format("fp" if unit.kind.startswith("fp") else "int")
+             for operation, kind in PRIMITIVES.items()}
+    spare = unit.spare if isinstance(unit, PrimitiveComponent) else frozenset()
+    found = _answered(DescribedHardware(whole.version, tuple(
+        PrimitiveComponent(operation, kind, unit.attributes, actions=(COMPUTE,), spare=spare)
+        for operation, kind in kinds.items())), program, os.environ, TIME_LIMIT_S, lambda tables: True)
+    priced = {table.component: (table.actions[COMPUTE], f"{table.source} ({kinds[table.component]})")
+              for table in found.tables.ert if COMPUTE in table.actions}
+    if lacking := kinds.keys() - priced:
+        raise FadiffError(f"Accelergy left a table without energies for {listed(sorted(lacking))}")
+    return priced
+
+
+def _answered(hardware: DescribedHardware, program: str, environment: Mapping[str, str], time_limit: float,
+              complete: Callable[[Tables], bool]) -> AccelergyAnswer:
+    """The answer about some components, kept where it is `complete`; arguments and errors as for `answer`."""
     text = request(hardware)
     version = installed_version(program, environment)
     home = environment.get("HOME")
@@ -304,7 +337,7 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
                 return _read(hardware, kept, version)
     written = ask(text, program, environment, time_limit)
     fresh = _read(hardware, written, version)
-    if folder and not missing_actions(arch, fresh.tables):  # else a plug-in is lacking, which may be installed later
+    if folder and complete(fresh.tables):  # else a plug-in is lacking, which may be installed later
         with suppress(FadiffError):  # the cache only saves time
             atomic_files.write_files(folder, {name: json.dumps(written, indent=1)})
     return fresh

@@ -38,37 +38,48 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
     check_choice(choice)
     if choice == "built-in" or (given.ert and choice not in COMPLETES):
         return given, ()
+    found: Tables | None = None
+    notes: tuple[str, ...] = ()
+    program = installed() if choice in ("auto", "accelergy") else None
     if choice == "dosa":
         from fadiff_mapper.inputs.energy.dosa_tables import dosa_tables
-        found: Sourced = dosa_tables(arch, given), ()
-    elif choice == "bundled":
-        found = recorded_tables.tables_for(arch) or given, ()
-    else:
-        found = _asked_or_estimated(arch, given, choice, literal)
-    # Areas in the input replace the areas that were found.
-    names = {component_name(name) for name in given.art}
-    tables, notes = found
-    others = {name: area for name, area in tables.art.items() if component_name(name) not in names}
-    sources = {name: source for name, source in tables.area_source.items() if name in others}
-    return replace(tables, art=others | given.art, area_source=sources), notes
-
-
-def _asked_or_estimated(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> Sourced:
-    """The tables of Accelergy, or of the next source where it cannot be asked and need not be."""
-    notes: tuple[str, ...] = ()
-    program = installed() if choice != "estimate" else None
-    if choice == "accelergy" or program is not None:
+        found = dosa_tables(arch, given)
+    elif choice == "accelergy" or program is not None:
         from fadiff_mapper.inputs.energy.accelergy_tables import complete_answer, why_not
         unable = why_not(arch)
         if program is not None and not unable:
-            found = complete_answer(arch, literal, program)
-            return found.tables, found.notes
-        if choice == "accelergy":
+            answer = complete_answer(arch, literal, program)
+            found, notes = answer.tables, answer.notes
+        elif choice == "accelergy":
             raise FadiffError(f"Accelergy cannot be asked: {unable or 'there is no accelergy command on the PATH'}; "
                               "accepted: an ERT in the input, or --energy with another source")
-        notes = (f"Accelergy was not asked: {unable}",)
-    recorded = recorded_tables.tables_for(arch) if choice != "estimate" else None
-    if recorded is None:
+        else:
+            notes = (f"Accelergy was not asked: {unable}",)
+    if found is None and choice != "estimate":
+        found = recorded_tables.tables_for(arch) or (given if choice == "bundled" else None)
+    if found is None:
         from fadiff_mapper.inputs.energy.estimated_tables import estimated
-        recorded = estimated(arch, given)
-    return recorded, notes
+        found = estimated(arch, given)
+    # Areas in the input replace the areas that were found.
+    names = {component_name(name) for name in given.art}
+    others = {name: area for name, area in found.art.items() if component_name(name) not in names}
+    sources = {name: source for name, source in found.area_source.items() if name in others}
+    return replace(found, art=others | given.art, area_source=sources), notes
+
+
+def operation_figures(arch: Architecture, choice: str, literal: Mapping[str, Any]) -> tuple[
+        dict[str, tuple[float, str]], tuple[str, ...]]:
+    """pJ and source of operations on primitive components of Accelergy, by name, and sentences about what failed.
+
+    None where Accelergy is not asked by this choice.
+    """
+    program = installed() if choice in ("auto", "accelergy") else None
+    if program is None:
+        return {}, ()
+    from fadiff_mapper.inputs.energy.accelergy_tables import operation_energies, why_not
+    if why_not(arch):
+        return {}, ()
+    try:
+        return operation_energies(arch, literal, program), ()
+    except FadiffError as error:
+        return {}, (f"operations of compute units have bundled energies: {error}",)

@@ -22,7 +22,6 @@ from array_api_compat import array_namespace, is_array_api_obj
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.native.arch import WrittenComponent, written_components
-from fadiff_mapper.inputs.native.tables import written_areas
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.tables import (
     EnergyTable,
@@ -381,7 +380,8 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
     unpriced = [level.name for level in reversed(arch.levels)
                 if not level.is_dummy and storage_energy(level, given).built_in]
     unpriced += [arch.arithmetic.name] if compute_energy(arch.arithmetic, given)[1] else []
-    known = {component_name(name) for name in given.art} | {name for name, area in written_areas(arch).items() if area}
+    known = {component_name(name) for name in given.art} | {level.name for level in arch.levels if level.area}
+    known |= {arch.arithmetic.name} if arch.arithmetic.area else set()
     unmeasured = [name for name in parts if name not in known]
     rows, art, sources = [], {}, {}
 

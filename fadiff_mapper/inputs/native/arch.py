@@ -109,7 +109,8 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
     for unit in units:
         reader = unit.reader(keys.ARITHMETIC, leniency)
         arithmetic.append(Arithmetic(unit.name, unit.kind, **_mesh(reader, unit.instances),
-                                     word_bits=reader.read("word_bits"), energy=reader.read("energy")))
+                                     word_bits=reader.read("word_bits"), energy=reader.read("energy"),
+                                     area=reader.take("area", number(), 0.0)))
     if len(arithmetic) != 1:
         raise where.error(f"{len(arithmetic)} arithmetic components", "one, with a class that contains mac or compute")
     if not levels:
@@ -296,7 +297,8 @@ def _storage(component: Component, leniency: Leniency) -> StorageLevel:
         vector_access_energy=reader.read("vector_access_energy"),
         addr_gen_energy=max(reader.read("addr_gen_energy"), 0.0), power_gated_at=reader.read("power_gated_at"),
         interconnect=_wires(reader, kind, word_bits), metadata=MetadataStorage(bits, depth, unit_bits),
-        decompresses=reader.read("decompression_supported"), compresses=reader.read("compression_supported"))
+        decompresses=reader.read("decompression_supported"), compresses=reader.read("compression_supported"),
+        area=reader.take("cluster_area", number(), 0.0) / cluster)
 
 
 # A level that names a network uses it in place of its own wires, and so must the next level inwards: `network_read`

@@ -13,7 +13,14 @@ from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed
 from fadiff_mapper.inputs.native.hyphens import underscored
-from fadiff_mapper.inputs.native.mapping import Order, factors_text, parse_factors, parse_permutation, permutation_text
+from fadiff_mapper.inputs.native.mapping import (
+    LoopFactor,
+    Order,
+    factors_text,
+    parse_factors,
+    parse_permutation,
+    permutation_text,
+)
 from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.inputs.spec.keys import CONSTRAINT, CONSTRAINT_TYPES, NATIVE_CONSTRAINTS, picked
@@ -54,6 +61,10 @@ def read_constraints(
 ) -> Constraints:
     """Reads the constraints of a native document; architecture and map-space sections count alike, as in Timeloop.
 
+    Read are `constraints` inside the architecture, `arch_constraints`, `architecture_constraints` or `constraints` (one
+    of them), and `mapspace` or `mapspace_constraints` (one of them). Timeloop reads the first it finds of the former
+    without a word on the others; here two of them are an error.
+
     A partial permutation fixes loops on the inside, and after `_` on the outside; the other loops lie in between in any
     order. Factors of 1 are no loops, so their place does not matter. `split` counts every dimension of the full spatial
     permutation, those with factor 1 too. Levels and fan-outs (X, Y) below them are innermost first. `native` holds the
@@ -63,13 +74,24 @@ def read_constraints(
     statements: list[ConstraintStatement] = []
     native: dict[str, list[dict[str, Any]]] = {}
     mistakes: list[str] = []
-    for section, target, node in _found(underscored(document), leniency):
-        try:
-            found, literal = _statements(target, node, names, fanouts, problem, leniency)
-            statements += found
-            native.setdefault(section, []).append(literal)
-        except SpecError as error:
-            mistakes += error.problems
+    document = underscored(document)
+    trees = {key: document[key] for key in ("architecture", "arch") if isinstance(document.get(key), Map)}
+    places = {ARCHITECTURE: [*((f"{key}.constraints", tree, "constraints") for key, tree in trees.items()),
+                             *((key, document, key) for key in ("arch_constraints", ARCHITECTURE, "constraints"))],
+              MAPSPACE: [(key, document, key) for key in ("mapspace", MAPSPACE)]}
+    for section, candidates in places.items():
+        written = [(name, node.at(key), node[key]) for name, node, key in candidates if node.get(key) is not None]
+        if len(written) > 1:
+            (name, where, _), (second, second_where, _) = written[:2]
+            raise second_where.error(f'found "{second}" besides "{name}" ({where})', "one of these sections")
+        for _, where, value in written:
+            for target, node in _listed(value, where, leniency):
+                try:
+                    found, literal = _statements(target, node, names, fanouts, problem, leniency)
+                    statements += found
+                    native.setdefault(section, []).append(literal)
+                except SpecError as error:
+                    mistakes += error.problems
     said: dict[tuple[int, str, str], ConstraintStatement] = {}
     for one in statements:  # like Timeloop, the outermost level's keeps may be repeated
         first = said.setdefault((one.level, one.kind, one.part), one)
@@ -89,34 +111,11 @@ def read_constraints(
     )
 
 
-Found = tuple[str, Map, Map]
-"""A constraint before it is read: its section, the node that names its level (several may share it), itself."""
+def _listed(value: Any, where: Where, leniency: Leniency) -> Iterator[tuple[Map, Map]]:
+    """The constraints of a section, each with the node that names its level, which several may share.
 
-
-def _found(document: Map, leniency: Leniency) -> Iterator[Found]:
-    """Every single constraint of a document, in the order of the text, architecture sections first.
-
-    Read are `constraints` inside the architecture, `arch_constraints`, `architecture_constraints` or
-    `constraints` (one of them), and `mapspace` or `mapspace_constraints` (one of them). Timeloop reads the first
-    it finds of the former without a word on the others; here two of them are an error.
-    """
-    trees = {key: document[key] for key in ("architecture", "arch") if isinstance(document.get(key), Map)}
-    places = {ARCHITECTURE: [*((f"{key}.constraints", tree, "constraints") for key, tree in trees.items()),
-                             *((key, document, key) for key in ("arch_constraints", ARCHITECTURE, "constraints"))],
-              MAPSPACE: [(key, document, key) for key in ("mapspace", MAPSPACE)]}
-    for section, candidates in places.items():
-        written = [(name, node.at(key), node[key]) for name, node, key in candidates if node.get(key) is not None]
-        if len(written) > 1:
-            (first, first_where, _), (second, second_where, _) = written[:2]
-            raise second_where.error(f'found "{second}" besides "{first}" ({first_where})', "one of these sections")
-        for _, where, value in written:
-            yield from _section(section, value, where, leniency)
-
-
-def _section(section: str, value: Any, where: Where, leniency: Leniency) -> Iterator[Found]:
-    """A section is a list of constraints, or a mapping with such a list.
-
-    The list lies under `targets`, `constraints`, or, where that has a name, under `constraints_NAME`.
+    A section is a list, or a mapping with such a list, under `targets`, `constraints`, or, where that has a name, under
+    `constraints_NAME`.
     """
     if isinstance(value, dict):
         reader = Reader(mapping(value, where), leniency)
@@ -134,19 +133,19 @@ def _section(section: str, value: Any, where: Where, leniency: Leniency) -> Iter
         constraints = reader.take(key, sequence, [])
         reader.finish()
         if constraints:
-            yield from _section(section, constraints, reader.at(key), leniency)
+            yield from _listed(constraints, reader.at(key), leniency)
     elif isinstance(value, list):
         for entry, at in sequence(value, where).placed():
             node = mapping(entry, at)
             if "constraints" not in node:
-                yield section, node, node
+                yield node, node
                 continue
             reader = Reader(node, leniency)  # several, listed under their common target
             reader.take(("target", "name"), text)
             constraints = reader.take("constraints", sequence)
             reader.finish()
             for constraint, place in constraints.placed():
-                yield section, node, mapping(constraint, place)
+                yield node, mapping(constraint, place)
     else:
         raise where.error(f"found {kind_of(value)}", "a list of constraints, or a mapping with such a list as targets")
 
@@ -176,9 +175,8 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
     if kind == "parallelism" and level != 0:
         raise at.error(f'found "{name}"', f"the innermost storage level, {names[0]}, for {spelling}")
     found: list[tuple[str, Any, Where]] = []  # part, value, place
-
-    def order(value: Any, where: Where) -> Order:
-        return parse_permutation(value, where, problem.dimensions, commas=True)
+    factors: tuple[LoopFactor, ...] = ()
+    permutation: Order = ((), ())
 
     def dataspaces(listed_names: Seq) -> list[str]:
         """The names in a list of data spaces. Raises SpecError for an unknown or repeated one."""
@@ -199,7 +197,8 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
             limited = [factor.dimension for factor in factors if factor.operator == operator]
             found += [(f"{LIMITS[operator]}.{dimension}", limit, attributes.at(key))
                       for dimension in problem.dimensions if limit is not None and dimension not in limited]
-        permutation = attributes.take("permutation", order, ((), ()))
+        permutation = attributes.take("permutation", lambda value, where: parse_permutation(
+            value, where, problem.dimensions, commas=True), permutation)
         if any(permutation):
             found.append(("order", permutation, attributes.at("permutation")))
     for key, kept in (("keep", True), ("bypass", False)) if "keep" in in_attributes else ():
@@ -222,10 +221,9 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
         key: value for reader in (own, attributes) for key, value in plain(reader.node).items()
         if key not in ("target", "name", "type", "attributes")}
     if literal.get("factors"):
-        literal["factors"] = factors_text(parse_factors(literal["factors"], node.where, problem.bounds,
-                                                        leniency=Leniency(strict=False)))
+        literal["factors"] = factors_text(factors)
     if literal.get("permutation"):
-        literal["permutation"] = permutation_text(*order(literal["permutation"], node.where))
+        literal["permutation"] = permutation_text(*permutation)
     return ([ConstraintStatement(level, kind, *part) for part in found],
             {key: value for key, value in literal.items() if value != []})
 

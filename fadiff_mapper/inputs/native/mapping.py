@@ -295,29 +295,29 @@ def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> l
 
     From the outermost level inwards: data spaces, temporal loops, and spatial loops where there is a fan-out.
     """
-    names = problem.dataspace_names()
+    def directive(level: int, kind: str, always: dict[str, Any], **spaces: Collection[str]) -> dict[str, Any]:
+        """A directive with lists of data spaces, empty ones left out."""
+        return {"target": arch.levels[level].name, "type": kind} | always | {
+            key: [name for name in problem.dataspace_names() if name in members]
+            for key, members in spaces.items() if members}
 
     def loops(factors: dict[str, int], last: dict[str, int], order: Sequence[str]) -> dict[str, Any]:
         return {"factors": " ".join(f"{name}={with_residual(name, value, last)}" for name, value in factors.items()),
                 "permutation": "".join(order)}
 
-    def lists(**spaces: Collection[str]) -> dict[str, list[str]]:
-        return {key: [name for name in names if name in members] for key, members in spaces.items()}
-
-    def switches(**off: Collection[str]) -> dict[str, list[str]]:
-        return lists(**{key: spaces for key, spaces in off.items() if spaces})
-
     directives: list[dict[str, Any]] = []
     for index in reversed(range(len(arch.levels))):
-        level, target = mapping.levels[index], arch.levels[index].name
-        directives.append({"target": target, "type": "datatype"}
-                          | lists(keep=level.keep, bypass={*names} - level.keep)
-                          | switches(no_coalesce=level.no_coalesce))
-        directives.append({"target": target, "type": "temporal"}
-                          | loops(level.temporal, level.temporal_last, level.order)
-                          | switches(no_reuse=level.no_temporal_reuse, rmw_first_update=level.rmw_first_update))
+        level, names = mapping.levels[index], problem.dataspace_names()
+        directives.append(directive(
+            index, "datatype", {"keep": [name for name in names if name in level.keep],
+                                "bypass": [name for name in names if name not in level.keep]},
+            no_coalesce=level.no_coalesce))
+        directives.append(directive(
+            index, "temporal", loops(level.temporal, level.temporal_last, level.order),
+            no_reuse=level.no_temporal_reuse, rmw_first_update=level.rmw_first_update))
         if math.prod(arch.fanout(index)) > 1:
-            directives.append({"target": target, "type": "spatial"}
-                              | loops(level.spatial, level.spatial_last, level.spatial_order) | {"split": level.split}
-                              | switches(no_reuse=level.no_multicast, no_link_transfer=level.no_link_transfer))
+            directives.append(directive(
+                index, "spatial",
+                loops(level.spatial, level.spatial_last, level.spatial_order) | {"split": level.split},
+                no_reuse=level.no_multicast, no_link_transfer=level.no_link_transfer))
     return directives

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.inputs.native.arch import written_components, written_number
 from fadiff_mapper.inputs.native.hyphens import underscored
-from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.keys import ACTION, AREA, ART, ENERGIES, ERT
 from fadiff_mapper.inputs.spec.tables import (
     ArguedEnergy,
     EnergyTable,
     Tables,
     built_in_storage_energy,
-    component_actions,
     component_name,
     compute_energy,
     full_name,
@@ -87,7 +85,7 @@ def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
                     | {"leak": 0.0}) for level in reversed(arch.levels)]
         rows.append(row(arch.arithmetic.name, {"compute": compute_energy(arch.arithmetic, tables)[0]}))
     rows += [row(one.name, {one.action: 0.0}) for one in multicasts(arch)
-             if not component_actions(one.name, tables)]  # Timeloop insists on an entry
+             if not tables.actions.get(one.name, {})]  # Timeloop insists on an entry
     return {"version": tables.version, "tables": rows}
 
 
@@ -111,17 +109,9 @@ def _areas(arch: Architecture, tables: Tables) -> dict[str, tuple[float, str]]:
     """The areas of `areas`, each with its source in words."""
     in_table = {component_name(name): (area, tables.area_source.get(name, AREAS_IN_INPUT))
                 for name, area in (tables.art.items() if tables.ert or tables.area_source else ())}
-    return {name: in_table.get(name, (area, IN_ARCHITECTURE if area else NO_AREA))
-            for name, area in written_areas(arch).items()}
-
-
-def written_areas(arch: Architecture) -> dict[str, float]:
-    """um^2 per instance that the architecture states, 0 where it does not, by component name, outermost first."""
-    components, areas = written_components(arch), {}
-    for name, key, sharers in (*((level.name, "cluster_area", level.cluster_size) for level in reversed(arch.levels)),
-                               (arch.arithmetic.name, "area", 1)):
-        areas[name] = ((written_number(components[name].own, key) if name in components else None) or 0.0) / sharers
-    return areas
+    units: list[StorageLevel | Arithmetic] = [*reversed(arch.levels), arch.arithmetic]
+    return {unit.name: in_table.get(unit.name, (unit.area, IN_ARCHITECTURE if unit.area else NO_AREA))
+            for unit in units}
 
 
 def total_areas(arch: Architecture, tables: Tables) -> tuple[dict[str, float], dict[str, str]]:

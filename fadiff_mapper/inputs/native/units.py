@@ -6,56 +6,63 @@ of a problem of multiply-accumulates does not depend on them.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.spec.arch import OPERATIONS, Architecture, ComputeUnit, UnitOperation
 from fadiff_mapper.inputs.spec.keys import OPERATION, UNIT
-from fadiff_mapper.inputs.spec.tables import Tables, component_actions, component_name
+from fadiff_mapper.inputs.spec.tables import Tables, component_name
 from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.located import Map, Reader, known, mapping, number, readers, sequence
 from fadiff_mapper.inputs.yaml.place import Where
 
 FIGURES = {"mac": 17.1645, "add": 8.3395, "mul": 17.1645 - 8.3395, "max": 0.028036, "div": 36.251153,
            "sqrt": 36.251153}
-"""pJ of an operation of 16 bits where neither an ERT nor the unit gives one: Nayak et al., FuseMax, MICRO 2024, the
+"""pJ of an operation of 16 bits where no ERT, unit or Accelergy gives one: Nayak et al., FuseMax, MICRO 2024, the
 tables of its artifact (f543beb); a product is a multiply-accumulate less the sum, a root as a division."""
 FIGURES_SOURCE = "bundled figures of FuseMax (MICRO 2024), 16 bits"
-SERIES = {"mac": 6, "add": 1}
-"""An exponential by its series, as in FuseMax; a logarithm, sine or cosine likewise."""
+Figures: TypeAlias = Mapping[str, tuple[float, str]]
+"""pJ of an operation, and its source, by name."""
+SERIES = {"mac": 6}
+"""An exponential by its series, as in FuseMax, whose sum beside it is the subtraction of the maximum; a logarithm, sine
+or cosine likewise."""
 STEPS = {"exp": SERIES, "log": SERIES, "sin": SERIES}
 
 
-def read_units(node: Any, where: Where, arch: Architecture, tables: Tables,
-               leniency: Leniency) -> tuple[ComputeUnit, ...]:
-    """Reads the section `units`, with the energies of all operations.
+def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leniency: Leniency,
+               figures: Figures) -> tuple[ComputeUnit, ...]:
+    """Reads the section `units`, with the energies of all operations; `figures` count before the bundled ones.
 
     Raises SpecError for an unknown memory or operation, and for an operation without an energy.
     """
     units: list[ComputeUnit] = []
+    figures = {name: (energy, FIGURES_SOURCE) for name, energy in FIGURES.items()} | dict(figures)
     for reader in readers(sequence(node, where), leniency, UNIT):
         name, level = reader.read("name"), reader.read("level")
         instances, lanes, written = reader.read("instances"), reader.read("lanes"), reader.read("operations")
+        skips = reader.read("skips_masked")
         reader.finish(f' of the unit "{name}"')
         levels = [memory.name for memory in arch.levels if not memory.is_dummy]
         known(level, levels, reader.at("level"), "memory")
         taken = [*arch.level_names(), *(unit.name for unit in units)]  # the arithmetic may do other operations, too
         if name in taken:
             raise reader.at("name").error(f'the name "{name}" is given to two components', "unique names")
-        priced = component_actions(name, tables)
+        priced = tables.actions.get(name, {})
         source = "; ".join(table.source for table in tables.ert if component_name(table.component) == name)
         operations = {known(operation, OPERATIONS, written.at(operation), "operation"): _operation(
-            str(operation), written, priced, source) for operation in written}
+            str(operation), written, priced, source, figures) for operation in written}
         if not operations:
             raise reader.at("operations").error(f'the unit "{name}" has no operation', listed(OPERATIONS))
-        units.append(ComputeUnit(name, arch.level_names().index(level), instances, lanes, operations))
+        units.append(ComputeUnit(name, arch.level_names().index(level), instances, lanes, operations,
+                                 skips))
     return tuple(units)
 
 
-def _operation(name: str, written: Map, priced: dict[str, float], source: str) -> UnitOperation:
+def _operation(name: str, written: Map, priced: dict[str, float], source: str, figures: Figures) -> UnitOperation:
     """Cycles of a lane and energy of an operation, by its own entry or as so many of other operations.
 
-    The energy of the ERT counts first, then the one that is written, then the energy of the steps, then `FIGURES`.
+    The energy of the ERT counts first, then the one that is written, then the energy of the steps, then `figures`.
     """
     value, where = written[name], written.at(name)
     cycles: float | None = None
@@ -69,7 +76,7 @@ def _operation(name: str, written: Map, priced: dict[str, float], source: str) -
         reader.finish(f' of the operation "{name}"')
     elif value is not None:
         cycles = number(above=0)(value, where)
-    if not steps and name not in FIGURES and energy is None:
+    if not steps and name not in figures and energy is None:
         steps = dict(STEPS.get(name, {}))
 
     def of_steps(part: str) -> UnitOperation:
@@ -77,7 +84,8 @@ def _operation(name: str, written: Map, priced: dict[str, float], source: str) -
         if part == name or (isinstance(own, dict) and set(own) & set(OPERATIONS)):
             raise where.error(f'"{name}" takes "{part}", which consists of others itself',
                               "operations that do not consist of others")
-        return _operation(part, written if part in written else written.having({part: None}), priced, source)
+        return _operation(part, written if part in written else written.having({part: None}), priced, source,
+                          figures)
     parts = {part: of_steps(part) for part in steps if name not in priced or cycles is None}
     if cycles is None:
         cycles = sum(times * parts[part].cycles for part, times in steps.items()) if steps else 1.0
@@ -88,6 +96,6 @@ def _operation(name: str, written: Map, priced: dict[str, float], source: str) -
     if steps:
         return UnitOperation(cycles, sum(times * parts[part].energy for part, times in steps.items()),
                              "; ".join(dict.fromkeys(part.source for part in parts.values())))
-    if name not in FIGURES:
+    if name not in figures:
         raise where.error(f'the operation "{name}" has no energy', "energy: PJ, or an ERT with an action of this name")
-    return UnitOperation(cycles, FIGURES[name], FIGURES_SOURCE)
+    return UnitOperation(cycles, *figures[name])

@@ -87,6 +87,7 @@ class StorageLevel:
     metadata: MetadataStorage = MetadataStorage()  # the memory for metadata
     decompresses: bool = False  # whether compressed data from further out can be stored here plainly
     compresses: bool = False  # whether plain data can be sent outwards compressed
+    area: float = field(default=0.0, repr=False)  # um^2 of an instance that the architecture states; 0 without
 
     @property
     def usable(self) -> int | None:
@@ -124,6 +125,7 @@ class Arithmetic:
     mesh_y: int  # units along the Y axis
     word_bits: int  # bits of an operand
     energy: float | None = None  # pJ per operation where no ERT gives one; None is Timeloop's built-in value
+    area: float = field(default=0.0, repr=False)  # um^2 of a unit that the architecture states; 0 without
 
 
 OPERATIONS = ("mac", "add", "mul", "div", "max", "exp", "log", "sqrt", "sin", "other")
@@ -149,6 +151,7 @@ class ComputeUnit:
     instances: int  # units on the whole chip
     lanes: int  # operations of one cycle that an instance begins in a cycle
     operations: dict[str, UnitOperation]  # by their names, of `OPERATIONS`
+    skips_masked: bool = False  # whether fused attention leaves out blocks of scores that a causal mask hides wholly
 
 
 @dataclass(frozen=True)
@@ -172,17 +175,11 @@ class Architecture:
         inner = self.levels[level - 1] if level else self.arithmetic
         return inner.mesh_x // outer.mesh_x, inner.mesh_y // outer.mesh_y
 
+    @property
+    def skips_masked(self) -> bool:
+        """Whether fused attention leaves out blocks of scores that a causal mask hides wholly."""
+        return any(unit.skips_masked for unit in self.units)
+
     def level_names(self) -> tuple[str, ...]:
         """Names of the storage levels, innermost first."""
         return tuple(level.name for level in self.levels)
-
-    def interconnect_latency(self) -> float:
-        """Cycles to fill and drain all interconnects, by the level's attributes where it refers to none by name."""
-        cycles = sum(level.interconnect.fill_latency + level.interconnect.drain_latency for level in self.levels)
-        for named in self.named_interconnects:
-            latency = named.wires.fill_latency
-            if named.inwards is not None:
-                cycles += latency - self.levels[named.inwards].interconnect.fill_latency
-            if named.outwards is not None:
-                cycles += latency - self.levels[named.outwards].interconnect.drain_latency
-        return cycles

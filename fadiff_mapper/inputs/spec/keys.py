@@ -235,7 +235,8 @@ UNIT = _table(
     ("instances", whole(1), 1, "units on the whole chip"),
     ("lanes", whole(1), 1, "operations that an instance begins in a cycle"),
     ("operations", kind(located.mapping, "[operation](#operation), cycles or nothing, by name", type="object"),
-     REQUIRED, f"its operations: {', '.join(OPERATIONS)}"))
+     REQUIRED, f"its operations: {', '.join(OPERATIONS)}"),
+    ("skips_masked", TRUTH, False, "whether fused attention leaves out blocks of scores that a causal mask hides"))
 OPERATION = _table(
     ("cycles", real(above=0), None, "cycles of a lane; those of the operations that it consists of, else 1"),
     ("energy", real(0), None, "pJ where no ERT gives one; of the operations that it consists of, else bundled"),

@@ -123,10 +123,6 @@ class Problem:
 
     def dataspace_names(self) -> tuple[str, ...]:
         """Names of the data spaces, in the order of the shape."""
-        return self._names
-
-    @cached_property
-    def _names(self) -> tuple[str, ...]:
         return tuple(ds.name for ds in self.dataspaces)
 
     @cached_property

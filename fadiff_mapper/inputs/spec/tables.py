@@ -7,8 +7,9 @@ table gives. The same rules are followed here.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from fadiff_mapper.base.errors import listed
@@ -55,6 +56,16 @@ class Tables:
     version: str = "0.4"  # version that the ERT states
     # Where the areas in `art` come from, for the report, by the same names.
     area_source: dict[str, str] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def actions(self) -> dict[str, dict[str, float]]:
+        """pJ by component and action; as in Timeloop the largest counts where several tables give one."""
+        found: dict[str, dict[str, float]] = {}
+        for table in self.ert:
+            of = found.setdefault(component_name(table.component), {})
+            for action, energy in table.actions.items():
+                of[action] = max(energy, of.get(action, energy))
+        return found
 
 
 @dataclass(frozen=True)
@@ -111,10 +122,10 @@ def storage_energy(level: StorageLevel, tables: Tables) -> ComponentEnergy:
     if level.vector_access_energy is not None:
         value = level.vector_access_energy
         return ComponentEnergy(value, value, value, 0.0)
-    actions = component_actions(level.name, tables)
+    actions = tables.actions.get(level.name, {})
     default = built_in_storage_energy(level)
-    given = {"read": _first(actions, READ_ACTIONS), "fill": _first(actions, FILL_ACTIONS),
-             "update": _first(actions, UPDATE_ACTIONS)}
+    given = {"read": first_energy(actions, READ_ACTIONS), "fill": first_energy(actions, FILL_ACTIONS),
+             "update": first_energy(actions, UPDATE_ACTIONS)}
     read, fill, update = (default if energy is None else energy for energy in given.values())
     missing = frozenset(action for action, energy in given.items() if energy is None)
     return ComponentEnergy(read, fill, update, actions.get("leak") or 0.0, missing)
@@ -125,7 +136,7 @@ def compute_energy(arithmetic: Arithmetic, tables: Tables) -> tuple[float, bool]
 
     Returns (pJ per operation, whether it is the built-in value, 1 pJ at 16 bits and quadratic in the bits).
     """
-    energy = _first(component_actions(arithmetic.name, tables), COMPUTE_ACTIONS)
+    energy = first_energy(tables.actions.get(arithmetic.name, {}), COMPUTE_ACTIONS)
     energy = arithmetic.energy if energy is None else energy
     return (energy, False) if energy is not None else ((arithmetic.word_bits / 16) ** 2, True)
 
@@ -162,20 +173,10 @@ def energy_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
             BUILT_IN if len(missing) == 3 else
             in_tables(level.name) + (f"; {listed(missing)}: {BUILT_IN}" if missing else ""))
     unit = arch.arithmetic
-    priced = _first(component_actions(unit.name, tables), COMPUTE_ACTIONS) is not None
+    priced = first_energy(tables.actions.get(unit.name, {}), COMPUTE_ACTIONS) is not None
     sources[unit.name] = (in_tables(unit.name) if priced else
                           BUILT_IN if unit.energy is None else "energy in the architecture")
     return sources | {one.name: in_tables(one.name) or NO_ENERGY for one in multicasts(arch)}
-
-
-def component_actions(name: str, tables: Tables) -> dict[str, float]:
-    """pJ by action over all tables of a component; as in Timeloop the largest counts where several give one."""
-    actions: dict[str, float] = {}
-    for table in tables.ert:
-        if component_name(table.component) == name:
-            for action, energy in table.actions.items():
-                actions[action] = max(energy, actions.get(action, energy))
-    return actions
 
 
 def argued_energies(name: str, action: str, tables: Tables) -> list[ArguedEnergy]:
@@ -184,7 +185,7 @@ def argued_energies(name: str, action: str, tables: Tables) -> list[ArguedEnergy
             if entry.action == action]
 
 
-def _first(actions: dict[str, float], names: tuple[str, ...]) -> float | None:
+def first_energy(actions: Mapping[str, float], names: Iterable[str]) -> float | None:
     """The energy of the first of these actions that is there."""
     return next((actions[name] for name in names if name in actions), None)
 
@@ -205,7 +206,7 @@ def missing_actions(arch: Architecture, tables: Tables) -> list[str]:
     if compute_energy(arch.arithmetic, tables)[1]:
         missing.append(f'"{arch.arithmetic.name}" (compute)')
     return missing + [f'"{one.name}" ({one.action})' for one in multicasts(arch)
-                      if not component_actions(one.name, tables)]
+                      if not tables.actions.get(one.name, {})]
 
 
 def multicasts(arch: Architecture) -> list[NamedInterconnect]:

@@ -127,12 +127,54 @@ def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: Expression
 
 
 def expanded_constraints(tree: BranchNode, written: dict[str, Group], problem: Problem) -> dict[str, Group]:
-    """Constraints as they are written, by node -> the same with macros and !Parallel written out.
+    """Constraints as they are written, by node -> the same with macros and !Parallel written out, in the front end's
+    order.
 
-    Raises SpecError for constraints that a node cannot obey.
+    `maximize_dims` takes from the iterations left of the dimensions, spatial loops first, the last leaves first.
+    Spatial constraints without a fan-out are dropped, as all loops are 1 there, unless they demand a larger one. Raises
+    SpecError for constraints that a node cannot obey.
     """
     nodes = list(leaves(tree))
-    groups = _expanded(written, nodes, problem)
+    groups = {name: {kind: _without_macros(directive, problem) for kind, directive in group.items()}
+              for name, group in written.items()}
+    left = dict(problem.bounds)  # iterations of each dimension that all fixed factors leave over
+    for directive in (directive for group in groups.values() for directive in group.values()):
+        for factor in directive.entries.get("factors", ()):
+            if factor.operator == "=":
+                left[factor.dimension] = math.ceil(left[factor.dimension] / factor.value)
+    for kind in ("spatial", "temporal"):
+        for leaf in reversed(nodes):
+            directive = groups[leaf.name][kind]
+            if "maximize_dims" in directive.entries:
+                where, factors = directive.at("maximize_dims"), directive.entries.get("factors", ())
+                capacity = directive.entries.get("maximize_dims_capacity", leaf.fanout if kind == "spatial" else None)
+                if capacity is None:
+                    raise where.error('"maximize_dims" over temporal loops has no capacity',
+                                      "maximize_dims_capacity beside it")
+                for dimensions in directive.entries["maximize_dims"]:
+                    named = {factor.dimension: factor for factor in factors}
+                    for dimension in dimensions:
+                        if dimension in named:
+                            raise where.error(f'cannot maximize "{dimension}": it is constrained to '
+                                              f'"{named[dimension]}"', "dimensions without a factor")
+                    room = capacity
+                    for factor in {one.dimension: one for one in factors if one.operator in ("=", ">=")}.values():
+                        room //= factor.value
+                    chosen = fill_greedily({dimension: left[dimension] for dimension in dimensions}, room)
+                    for dimension, value in chosen.items():
+                        factors = (*factors, LoopFactor(dimension, "=", value, where))
+                        left[dimension] = math.ceil(left[dimension] / value)
+                directive = directive.with_entry("factors", factors)
+            groups[leaf.name][kind] = directive.without("maximize_dims", "maximize_dims_capacity")
+    for leaf in nodes:
+        for kind, directive in groups[leaf.name].items() if leaf.role in ABOUT else ():
+            if kind not in ABOUT[leaf.role] and directive.entries:
+                raise directive.where.error(f'the {leaf.role} "{leaf.name}" has a {kind} constraint',
+                                            f"{listed(ABOUT[leaf.role])} constraints there")
+            for factor in directive.entries.get("factors", ()) if leaf.fanout == 1 else ():
+                if factor.operator != "<=" and factor.value > 1:
+                    raise factor.where.error(f'"{factor}" is spatial, but "{leaf.name}" has no fan-out',
+                                             "spatial: {meshX: ..., meshY: ...}")
     _split_parallel(tree, problem.dataspace_names(), groups, problem)
     # Loops of factor 1, by a constraint or by the problem, are innermost in a permutation that does not mention them. A
     # `split` keeps its number, and thus counts the loops that were put in.
@@ -280,55 +322,6 @@ def _without_macros(directive: Directive, problem: Problem) -> Directive:
             factors = add_factors(factors, ones(units, directive.at(macro)))
     plain = directive.without(*LOOP_MACROS)
     return plain.with_entry("factors", factors) if factors else plain
-
-
-def _expanded(groups: dict[str, Group], nodes: Sequence[LeafNode], problem: Problem) -> dict[str, Group]:
-    """The constraints with all macros written out, in the front end's order.
-
-    `maximize_dims` takes from the iterations left of the dimensions, spatial loops first, the last leaves first.
-    Spatial constraints without a fan-out are dropped, as all loops are 1 there, unless they demand a larger one.
-    """
-    plain = {name: {kind: _without_macros(directive, problem) for kind, directive in group.items()}
-             for name, group in groups.items()}
-    left = dict(problem.bounds)  # iterations of each dimension that all fixed factors leave over
-    for directive in (directive for group in plain.values() for directive in group.values()):
-        for factor in directive.entries.get("factors", ()):
-            if factor.operator == "=":
-                left[factor.dimension] = math.ceil(left[factor.dimension] / factor.value)
-    for kind in ("spatial", "temporal"):
-        for leaf in reversed(nodes):
-            directive = plain[leaf.name][kind]
-            if "maximize_dims" in directive.entries:
-                where, factors = directive.at("maximize_dims"), directive.entries.get("factors", ())
-                capacity = directive.entries.get("maximize_dims_capacity", leaf.fanout if kind == "spatial" else None)
-                if capacity is None:
-                    raise where.error('"maximize_dims" over temporal loops has no capacity',
-                                      "maximize_dims_capacity beside it")
-                for dimensions in directive.entries["maximize_dims"]:
-                    named = {factor.dimension: factor for factor in factors}
-                    for dimension in dimensions:
-                        if dimension in named:
-                            raise where.error(f'cannot maximize "{dimension}": it is constrained to '
-                                              f'"{named[dimension]}"', "dimensions without a factor")
-                    room = capacity
-                    for factor in {one.dimension: one for one in factors if one.operator in ("=", ">=")}.values():
-                        room //= factor.value
-                    chosen = fill_greedily({dimension: left[dimension] for dimension in dimensions}, room)
-                    for dimension, value in chosen.items():
-                        factors = (*factors, LoopFactor(dimension, "=", value, where))
-                        left[dimension] = math.ceil(left[dimension] / value)
-                directive = directive.with_entry("factors", factors)
-            plain[leaf.name][kind] = directive.without("maximize_dims", "maximize_dims_capacity")
-    for leaf in nodes:
-        for kind, directive in plain[leaf.name].items() if leaf.role in ABOUT else ():
-            if kind not in ABOUT[leaf.role] and directive.entries:
-                raise directive.where.error(f'the {leaf.role} "{leaf.name}" has a {kind} constraint',
-                                            f"{listed(ABOUT[leaf.role])} constraints there")
-            for factor in directive.entries.get("factors", ()) if leaf.fanout == 1 else ():
-                if factor.operator != "<=" and factor.value > 1:
-                    raise factor.where.error(f'"{factor}" is spatial, but "{leaf.name}" has no fan-out',
-                                             "spatial: {meshX: ..., meshY: ...}")
-    return plain
 
 
 def fill_greedily(bounds: Mapping[str, int], capacity: int) -> dict[str, int]:

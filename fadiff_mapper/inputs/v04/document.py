@@ -26,7 +26,6 @@ from fadiff_mapper.inputs.v04.nodes import (
     leaves,
     native_architecture,
     place_levels,
-    place_units,
     read_tree,
     resolve_map,
     version,
@@ -75,8 +74,8 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     shared = _globals(reader)
     variables, problem_node, names = _named_values(reader, leniency)
     problem, literal_problem = read_problem(problem_node, problem_node.where, STRICT, leniency)
-    whole = read_tree(reader.take("architecture", mapping), names)
-    units, tree = list(place_units(whole)), without_units(whole)
+    units: list[Map] = []
+    tree = without_units(read_tree(reader.take("architecture", mapping), names), units)
     for leaf in leaves(tree):  # the front end refuses hyphens in the attributes of memories that it knows
         for key in leaf.attributes if leaf.role == "storage" else ():
             spelling = str(key).replace("-", "_")
@@ -144,7 +143,7 @@ def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
     """The `architecture` section of `translate`; constraints, mapping and the problem's values are not read."""
     reader = Reader(without_ignored(document))
     variables, _, names = _named_values(reader, leniency)
-    tree = without_units(read_tree(reader.take("architecture", mapping), names))
+    tree = without_units(read_tree(reader.take("architecture", mapping), names), [])
     return native_architecture(tree, place_levels(tree), variables, leniency)
 
 

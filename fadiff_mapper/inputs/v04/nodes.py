@@ -108,11 +108,6 @@ class LeafNode:
     sparse: Map  # its treatment of zeros, as written under `sparse_optimizations:`
 
     @property
-    def is_unit(self) -> bool:
-        """Whether it is a compute unit beside the multiply-accumulators, of which Timeloop has none."""
-        return self.role == "compute" and "operations" in self.attributes
-
-    @property
     def fanout(self) -> int:
         """Instances of the node within one instance of the node around it."""
         return self.mesh_x * self.mesh_y
@@ -296,38 +291,32 @@ def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
     return tuple(levels)
 
 
-def place_units(branch: BranchNode, memory: str = "", instances: int = 1) -> Iterator[Map]:
-    """The compute units beside the multiply-accumulators as entries of the section `units`.
+def without_units(branch: BranchNode, units: list[Map], memory: str = "", instances: int = 1) -> BranchNode:
+    """The tree without compute units beside the multiply-accumulators, of which Timeloop has none; they join `units`.
 
-    They are components of a compute class with the attribute `operations`; each takes its operands from the memory
-    before it, on the way from the outside, as does a first component of a branch from the one before the branch.
+    They are components of a compute class with the attribute `operations`, and become entries of the section `units`.
+    Each takes its operands from the memory before it, on the way from the outside, as does a first component of a
+    branch from the one before the branch. A !Parallel of which one node is left is none.
     """
-    around = memory, instances
+    around, kept = (memory, instances), list[LeafNode | BranchNode]()
     for node in branch.nodes:
         if branch.parallel:
             memory, instances = around
         if isinstance(node, BranchNode):
-            yield from place_units(node, memory, instances)
-        elif node.component.get("enabled", True) and node.role != "nothing":
-            instances *= node.fanout
-            if node.is_unit:
-                if not memory:
-                    raise node.where.error(f'the unit "{node.name}" stands outside all memories', "a memory before it")
-                found = node.attributes.having({key: node.attributes[key] for key in ("lanes", "operations")
-                                                if key in node.attributes})
-                yield found.having({"name": node.name, "level": memory, "instances": instances, **found})
-                instances //= node.fanout
-            memory = node.name if node.role == "storage" else memory
-
-
-def without_units(branch: BranchNode) -> BranchNode:
-    """The tree without units; a !Parallel of which one node is left is none."""
-    kept: list[LeafNode | BranchNode] = []
-    for node in branch.nodes:
-        if isinstance(node, LeafNode):
-            kept += [] if node.is_unit else [node]
-        elif (inner := without_units(node)).nodes or not node.nodes:
-            kept.append(inner)
+            inner = without_units(node, units, memory, instances)
+            kept += [inner] if inner.nodes or not node.nodes else []
+            continue
+        there, attributes = node.component.get("enabled", True) and node.role != "nothing", node.attributes
+        if node.role != "compute" or "operations" not in attributes:
+            kept.append(node)
+            instances *= node.fanout if there else 1
+            memory = node.name if there and node.role == "storage" else memory
+        elif there:
+            if not memory:
+                raise node.where.error(f'the unit "{node.name}" stands outside all memories', "a memory before it")
+            found = {key: attributes[key] for key in ("lanes", "operations", "skips_masked") if key in attributes}
+            units.append(attributes.having({"name": node.name, "level": memory, "instances": instances * node.fanout,
+                                            **found}))
     return BranchNode(branch.parallel and not len(kept) == 1 < len(branch.nodes), branch.where, tuple(kept))
 
 

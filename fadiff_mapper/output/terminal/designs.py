@@ -12,14 +12,13 @@ from rich.progress import BarColumn
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.design.result import DesignResult, better_neighbour
 from fadiff_mapper.design.space import DesignSpace, Point, Value, design_architecture, parameter_values
+from fadiff_mapper.inputs.spec.tables import BITS_PER_KIB
 from fadiff_mapper.output.terminal.console import console, progress_line, table
 
 if TYPE_CHECKING:
     from fadiff_mapper.design.search_design import DesignProgress
 
 MOST_LISTED = 8  # values of a parameter that are shown one by one
-
-BITS_PER_KB = 8192
 
 
 def print_space(space: DesignSpace) -> None:
@@ -59,7 +58,7 @@ def _design(space: DesignSpace, point: Point) -> str:
     except SpecError as error:
         return f"{chosen}: no architecture: {error.problems[0]}"
     bits = sum(level.instances * (level.size or 0) * level.word_bits for level in arch.levels if not level.is_dummy)
-    return f"{chosen}: {arch.arithmetic.instances:,} units, {bits / BITS_PER_KB:,.6g} KB on the chip"
+    return f"{chosen}: {arch.arithmetic.instances:,} units, {bits / BITS_PER_KIB:,.6g} KB on the chip"
 
 
 MOST_SHOWN = 20  # designs of a front that are printed; `front.csv` has all

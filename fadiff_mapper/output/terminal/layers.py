@@ -27,7 +27,8 @@ from fadiff_mapper.output.terminal.console import (
     table,
 )
 from fadiff_mapper.search.explanation.explain_run import FinishedRun, RunExplanation
-from fadiff_mapper.search.mapspace import build_mapspace, conflicts, size
+from fadiff_mapper.search.mapspace.build import build_mapspace, size
+from fadiff_mapper.search.mapspace.conflicts import conflicts
 
 if TYPE_CHECKING:
     from fadiff_mapper.search.options import Progress
@@ -154,7 +155,7 @@ def print_results(names: Sequence[str], results: Sequence[Result], folder: str) 
     """Prints a single result with its loop nest and all numbers, several results as a table."""
     out = console()
     if len(results) == 1:
-        from fadiff_mapper.search.lower_bound import sentence
+        from fadiff_mapper.search.lower_bound.assemble import sentence
         result, = results
         out.print(map_txt(result.spec, result.mapping, result.stats))
         print_stats(result.stats)

@@ -79,7 +79,8 @@ class TimeColumn(ProgressColumn):
 def group_loops(group: FusedGroup) -> str:
     """The shared loops of a group, outermost first."""
     loops = " ".join(f"{loop.dim} in {loop.tile}" for loop in group.loops) or "none"
-    return f"{loops}, softmax in one pass" if group.one_pass else loops
+    masked = ", blocks that the mask hides left out" if group.skips else ""
+    return f"{loops}, softmax in one pass{masked}" if group.one_pass else loops
 
 
 def print_plan(result: NetworkResult, written_to: str) -> None:

@@ -113,8 +113,7 @@ def sensitivities(layer: PreparedLayer, evaluation: Evaluation, metric: str = "e
     """
     def cost_with(rounding: Rounding, **constants: Any) -> Cost:
         """The cost on a machine with other prices or bandwidths, without the energy of interconnects."""
-        return cost(evaluation.counts, evaluation.use, replace(layer.machine, **constants),
-                    float(layer.problem.computes), rounding)
+        return cost(evaluation.counts, evaluation.use, replace(layer.machine, **constants), rounding)
 
     def changed(values: Any, level: int, value: float) -> np.ndarray:
         """A copy of a constant, [L, 1] or one number, with another value at one level."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -30,12 +30,12 @@ from fadiff_mapper.search.lower_bound.least_traffic import (
     Addend,
     BoundInputs,
     KeepChoice,
-    Keepers,
+    States,
     bound_inputs,
-    crossings_of,
+    keep_choice,
     least_total,
 )
-from fadiff_mapper.search.lower_bound.parallel import Parallelism, parallelism
+from fadiff_mapper.search.lower_bound.parallel import parallelism
 from fadiff_mapper.search.mapspace.build import MapSpace, factor_ranges
 
 METRIC_NAMES = {"edp": "EDP", "energy": "energy", "delay": "delay", "last_level_accesses": "last level accesses"}
@@ -91,9 +91,6 @@ on time; nothing was measured."""
 MOST_SETS = 4096
 """Sets of levels that may keep one data space, which are tried one by one; with more it is left out of the bound. Those
 of one data space on 12 levels (2,048) take 0.4 s."""
-
-States = Callable[[tuple[int, ...]], Parallelism]
-"""The states of parallelism, by the innermost level that keeps each data space."""
 
 SLACK = 1 - 1e-11
 """Factor on every bound: the sums here and in the exact model may differ in their last bits."""
@@ -169,7 +166,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
     shares = shares or LeastShares(every, every, every, 1.0, 1.0)
     states, kept = cache(partial(parallelism, space, inputs.spread, over=over)), _keepers(layer, space, over)
     if math.prod(map(len, kept)) <= MOST_CHOICES:
-        bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers), shares)
+        bounds = [_joint_bound(layer, inputs, keep_choice(inputs, states, keepers), shares)
                   for keepers in in_time(itertools.product(*kept), over)]
     else:
         bounds = [_separate_bound(layer, replace(inputs, tiles=(None,) * len(inputs.tiles)), states, kept, shares,
@@ -200,12 +197,6 @@ def _keepers(layer: PreparedLayer, space: MapSpace, over: Over) -> list[list[tup
     return kept
 
 
-def _keep_choice(inputs: BoundInputs, states: States, keepers: Keepers) -> KeepChoice:
-    """One choice of the levels that keep each data space, with its parallelism and traffic."""
-    return KeepChoice(keepers, states(tuple(kept[0] if kept else -1 for kept in keepers)),
-                      crossings_of(inputs, keepers))
-
-
 def _joint_bound(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, shares: LeastShares) -> LowerBound:
     """The bound among the mappings of one choice: the best state of parallelism for each metric."""
     limits = _cycle_limits(layer, inputs, choice, shares)
@@ -229,7 +220,7 @@ def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
 
     `kept` has for each data space every set of levels that may keep it.
     """
-    alone = [[_keep_choice(inputs, states, tuple(keepers if t == tensor else () for t in range(len(kept))))
+    alone = [[keep_choice(inputs, states, tuple(keepers if t == tensor else () for t in range(len(kept))))
               for keepers in in_time(options, over)] for tensor, options in enumerate(kept)]
     energies: list[BoundPart] = []
     limits: list[BoundPart] = []
@@ -388,7 +379,7 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int) -> LeastInS
     states = cache(partial(parallelism, space, inputs.spread, over=never))
     found = []
     for keepers in itertools.product(*kept):
-        choice = _keep_choice(inputs, states, keepers)
+        choice = keep_choice(inputs, states, keepers)
 
         def total(prices: AccessPrices, choice: KeepChoice = choice) -> np.ndarray:
             return np.asarray(sum((addend.value for addend in least_total(layer, inputs, choice, prices)),

@@ -13,10 +13,9 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.search.lower_bound.best_first import TOLERANCE
-from fadiff_mapper.search.lower_bound.proof import core_of, metric_of
+from fadiff_mapper.search.lower_bound.proof import TOLERANCE, core_of, metric_of
 from fadiff_mapper.search.lower_bound.schemes import layouts, schemes
-from fadiff_mapper.search.mapspace import MapSpace
+from fadiff_mapper.search.mapspace.build import MapSpace
 
 ALL = 1 << 60
 """A budget without an end."""
@@ -56,8 +55,7 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
 
     found = []
     for scheme in in_time(schemes(space), over):
-        spatial = [float(factor) for level in scheme.spatial for factor in level]
-        keep, placed = [kept for level in scheme.keep for kept in level], list(layouts(space, scheme))
+        (spatial, keep), placed = scheme.flat(), list(layouts(space, scheme))
         bound = core.begin(spatial, keep, placed)
         if bound < limit:
             found.append({"bound": bound, "spatial": scheme.spatial, "keep": scheme.keep,

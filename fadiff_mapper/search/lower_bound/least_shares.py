@@ -74,7 +74,7 @@ def least_sent(design: SparseDesign, tensor: int) -> float:
     """The least expected density of tiles of which empty ones are not sent, those counted as empty.
 
     Timeloop takes the first probability for that of the empty tile, even where tiles cannot be empty (see
-    `sparse_tiles.filled`). Then anything may be left; 0 stands for that.
+    `sparse_tiles.fill`). Then anything may be left; 0 stands for that.
     """
     model = design.models[tensor]
     if model.kind == HYPERGEOMETRIC:

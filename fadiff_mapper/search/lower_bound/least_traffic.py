@@ -17,18 +17,18 @@ call before delivered. Where d slides a window, a share of the tile is new at ev
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
 from fadiff_mapper.inputs.spec.problem import DataSpace, extent_along
 from fadiff_mapper.model.prepared_layer import PreparedLayer, element_shares
 from fadiff_mapper.search.lower_bound.parallel import Parallelism, Spread, most_instances, spread_of
-from fadiff_mapper.search.mapspace import MapSpace, reachable
+from fadiff_mapper.search.mapspace.build import MapSpace, reachable
 
 # The traffic of a map space is known long before its prices are: each metric, each bandwidth weighs it anew. So the
 # alternatives are pruned once, and every price looks at the front alone.
@@ -124,21 +124,7 @@ class JointTiles:
                           self.steps, self.extents.take(chosen), self.single)
 
 
-def joint_tiles(space: MapSpace) -> list[JointTiles | None]:
-    """For each level every joint tile that the divisors and the factor constraints allow, in groups where too many.
-
-    Levels with equal choices share the arrays.
-    """
-    levels = space.levels
-    along = [_extents(bound, tuple(here.spatial.choices[name] for here in levels),
-                      tuple(here.temporal.choices[name] for here in levels))
-             for name, bound in space.problem.bounds.items()]
-    extents = list(zip(*along, strict=True))
-    tiles = {choices: _tiles(space, choices) for choices in set(extents)}
-    return [tiles[choices] for choices in extents]
-
-
-def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles | None:
+def joint_tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles | None:
     """The joint tiles of the given numbers of points in each dimension, ascending; None where groups stay too many.
 
     Where tiles are too many, neighbouring extents of a dimension form groups with a least and a most number of points.
@@ -241,6 +227,9 @@ def touched_words(dataspace: DataSpace, bounds: Mapping[str, int]) -> float:
 Keepers = tuple[tuple[int, ...], ...]
 """For each data space the levels that keep it, innermost first; none for one that is left out of the bound."""
 
+States = Callable[[tuple[int, ...]], Parallelism]
+"""The states of parallelism, by the innermost level that keeps each data space."""
+
 
 @dataclass(frozen=True)
 class BoundInputs:
@@ -274,6 +263,12 @@ def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) ->
     ranks = [[[term.dimension for term in rank if problem.bounds[term.dimension] > 1] for rank in ds.ranks]
              for ds in problem.dataspaces]
     bounded = [tiled and space.architecture.levels[level].usable is not None for level in levels]
+    # for each level the extents of its joint tiles in every dimension; levels with equal choices share the tiles
+    extents = [()] * len(bounded) if not any(bounded) else list(zip(*(
+        _extents(bound, tuple(here.spatial.choices[name] for here in space.levels),
+                 tuple(here.temporal.choices[name] for here in space.levels))
+        for name, bound in problem.bounds.items()), strict=True))
+    tiles = {choices: joint_tiles(space, choices) for choices in set(itertools.compress(extents, bounded))}
     instances = np.array([most_instances(space, level) for level in levels], dtype=np.float64)
     windowed, spread = tuple(any(len(rank) > 1 for rank in own) for own in ranks), spread_of(space)
     divided = [any(widest[name] > 1 for widest in spread.widest for rank in own if len(rank) > 1 for name in rank)
@@ -284,43 +279,46 @@ def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) ->
         space, np.array([touched_words(ds, problem.bounds) for ds in problem.dataspaces]), instances,
         instances * np.array([np.inf if level.usable is None else level.usable for level in space.architecture.levels]),
         tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks), windowed, lost,
-        tuple(tiles if limited else None for tiles, limited in zip(joint_tiles(space), bounded, strict=True))
-        if tiled else (None,) * len(bounded),
+        tuple(tiles[choices] if limited else None for choices, limited in zip(extents, bounded, strict=True)),
         spread, element_shares(space.architecture, problem)[1])
 
 
 @dataclass(frozen=True)
-class BoundaryTraffic:
-    """The least traffic between levels under one choice of the data spaces kept, as alternatives.
+class KeepChoice:
+    """One choice of the levels that keep each data space, with the parallelism and the least traffic under it.
 
     A crossing is one data space between two levels that keep it, with none between them that does. For every legal
     mapping some column of `words` is component-wise at most what it sends, so the cheapest column is a lower bound.
     """
 
+    keepers: Keepers               # For each data space the levels that keep it; a data space with none is left out of
+                                   # the bound
+    states: Parallelism            # States of parallelism
     tensor: np.ndarray             # The data space of each of C crossings, the innermost receiver first, [C]
     inner: np.ndarray              # The level that receives it, [C]
     outer: np.ndarray              # The level that sends it, [C]
-    tops: tuple[int, ...]          # The levels that receive anything, innermost first
-    ends: tuple[int, ...]          # For each of them the number of crossings that lie at or within it
+    ends: tuple[int, ...]          # For each level that receives anything, innermost first, the number of crossings
+                                   # that lie at or within it
     words: tuple[np.ndarray, ...]  # For each of them the words received by those crossings in F alternatives, [c, F]
                                    # with c from `ends`
     once: np.ndarray               # Words of the crossing's data space that the problem touches, [C]
     unshared: np.ndarray           # The factor by which neighbouring windows may shrink the words, [C]
 
 
-def crossings_of(inputs: BoundInputs, keepers: Keepers) -> BoundaryTraffic:
-    """The crossings of a choice of the data spaces kept, with their alternatives on the joint tiles of every level."""
-    rows = sorted((inner, t, outer) for t, kept in enumerate(keepers) for inner, outer in pairwise(kept))
+def keep_choice(inputs: BoundInputs, states: States, keepers: Keepers) -> KeepChoice:
+    """One choice, with the alternatives of its crossings on the joint tiles of every level."""
+    rows = sorted((inner, t, outer) for t, kept in enumerate(keepers) for inner, outer in itertools.pairwise(kept))
     tops = sorted({inner for inner, _, _ in rows})
-    ends = [sum(inner <= top for inner, _, _ in rows) for top in tops]
+    ends = tuple(sum(inner <= top for inner, _, _ in rows) for top in tops)
     words = tuple(_alternatives(inputs, keepers, [(t, inner) for inner, t, _ in rows[:end]], top)
                   for top, end in zip(tops, ends, strict=True))
     inner, tensor, outer = np.array(rows, dtype=np.intp).reshape(-1, 3).T
-    return BoundaryTraffic(tensor, inner, outer, tuple(tops), tuple(ends), words, inputs.touched[tensor],
-                           np.array([unshared(inputs, t, level, above) for level, t, above in rows]))
+    return KeepChoice(keepers, states(tuple(kept[0] if kept else -1 for kept in keepers)), tensor, inner, outer, ends,
+                      words, inputs.touched[tensor],
+                      np.array([unshared(inputs, t, level, above) for level, t, above in rows]))
 
 
-def cheapest(crossings: BoundaryTraffic, cost: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def cheapest(choice: KeepChoice, cost: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Words of every crossing such that the sum of their costs is a lower bound for every mapping.
 
     The alternatives of one level's joint tiles bound the crossings at and within that level together. Crossings of
@@ -330,9 +328,9 @@ def cheapest(crossings: BoundaryTraffic, cost: Callable[[np.ndarray], np.ndarray
     `cost`: from words [c, F] of the first c crossings to their costs, of the same shape; more words never cost less.
     Returns words, [C]; a single entry is no bound by itself.
     """
-    starts = (0, *crossings.ends)
+    starts = (0, *choice.ends)
     sums, picks = [0.0], list[tuple[int, int]]()  # by the end of a run: its start and the column of its alternatives
-    for end, words in enumerate(crossings.words):
+    for end, words in enumerate(choice.words):
         costs, options = cost(words), []
         for start in range(end + 1):
             total = costs[starts[start]:].sum(axis=0)
@@ -341,10 +339,10 @@ def cheapest(crossings: BoundaryTraffic, cost: Callable[[np.ndarray], np.ndarray
         most, start, at = max(options, key=lambda option: option[0])
         sums.append(most)
         picks.append((start, at))
-    result, end = np.empty(len(crossings.tensor)), len(picks)
+    result, end = np.empty(len(choice.tensor)), len(picks)
     while end:
         start, at = picks[end - 1]
-        result[starts[start]:starts[end]] = crossings.words[end - 1][starts[start]:, at]
+        result[starts[start]:starts[end]] = choice.words[end - 1][starts[start]:, at]
         end = start
     return result
 
@@ -462,16 +460,6 @@ class AccessPrices:
 
 
 @dataclass(frozen=True)
-class KeepChoice:
-    """One choice of the levels that keep each data space, with the parallelism and the traffic under it."""
-
-    keepers: Keepers            # For each data space the levels that keep it; a data space with none is left out of the
-                                # bound
-    states: Parallelism         # States of parallelism
-    crossings: BoundaryTraffic  # The least traffic between the levels
-
-
-@dataclass(frozen=True)
 class Addend:
     """One addend of a bound."""
 
@@ -512,16 +500,15 @@ def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, p
         else:
             value = prices.read[level, t] * np.maximum(words - 0.5 * inputs.lost[t, level], 0)
         result.append(Addend(where, value, source))
-    across = choice.crossings
-    fill, read = prices.fill[across.inner, across.tensor], prices.read[across.outer, across.tensor]
-    written = np.array(layer.projection.read_write)[across.tensor]
-    update, sums = (of[across.outer, across.tensor] * written for of in (prices.update, prices.sums))
+    fill, read = prices.fill[choice.inner, choice.tensor], prices.read[choice.outer, choice.tensor]
+    written = np.array(layer.projection.read_write)[choice.tensor]
+    update, sums = (of[choice.outer, choice.tensor] * written for of in (prices.update, prices.sums))
     if not (fill.any() or read.any() or update.any()):
         return result
-    once, fewer = across.once, across.unshared
+    once, fewer = choice.once, choice.unshared
     # The first time, partial sums are not read back. Elsewhere rounding may take from both where windows overlap.
-    no_fill = np.where(written, once, inputs.lost[across.tensor, across.inner])
-    no_read = np.where(written, once, 0.5 * inputs.lost[across.tensor, across.outer])
+    no_fill = np.where(written, once, inputs.lost[choice.tensor, choice.inner])
+    no_read = np.where(written, once, 0.5 * inputs.lost[choice.tensor, choice.outer])
 
     def cost(words: np.ndarray) -> np.ndarray:  # of the first len(words) crossings, in any number of alternatives
         c, words = len(words), words.reshape(len(words), -1)
@@ -530,10 +517,10 @@ def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, p
                  (read, np.maximum(words / fewer[:c, None] - no_read[:c, None], 0)))
         return np.asarray(sum((price[:c, None] * amount for price, amount in parts), updated))
 
-    words = cheapest(across, cost)
+    words = cheapest(choice, cost)
     values = cost(words)[:, 0]
     states = np.ones_like(choice.states.macs)
-    for t, inner, outer, sent, value in zip(across.tensor, across.inner, across.outer, words, values, strict=True):
+    for t, inner, outer, sent, value in zip(choice.tensor, choice.inner, choice.outer, words, values, strict=True):
         names = [layer.arch.levels[level].name for level in (inner, outer)]
         source = ("every word once" if sent <= inputs.touched[t] else
                   f"{sent:.6g} words, {sent / inputs.touched[t]:.3g} times each, as {names[0]} cannot hold more")

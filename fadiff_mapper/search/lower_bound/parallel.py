@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, in_time, never
-from fadiff_mapper.search.mapspace import MapSpace
+from fadiff_mapper.search.mapspace.build import MapSpace
 
 MOST_STATES = 3000
 """Beyond this many states the best of each quantity by itself is taken: a looser bound, but still one. A limit on time;

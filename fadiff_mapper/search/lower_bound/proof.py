@@ -1,13 +1,14 @@
 """The proof that a mapping is the best of its map space, or a better mapping, and the bound that is left.
 
-Parts of the map space are schemes (`schemes.Scheme`) and, within them, choices of the temporal loops of the outermost
-levels. The core bounds parts, and searches small ones for mappings below a limit (`kernel/proof.cpp`); parts that are
-too large for that are divided by the loops of one more level.
+Best-first branch and bound: the part of the least bound is looked at next, until none can hold a better mapping. Parts
+of the map space are schemes (`schemes.Scheme`) and, within them, choices of the temporal loops of the outermost levels.
+The core bounds parts, and searches small ones for mappings below a limit (`kernel/proof.cpp`); parts that are too large
+for that are divided by the loops of one more level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import heapq
 from dataclasses import dataclass
 from math import inf
 
@@ -18,9 +19,8 @@ from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.assemble import percent_above
-from fadiff_mapper.search.lower_bound.best_first import Look, best_first
-from fadiff_mapper.search.lower_bound.schemes import Layout, Scheme, layouts, schemes
-from fadiff_mapper.search.mapspace import MapSpace
+from fadiff_mapper.search.lower_bound.schemes import Scheme, layouts, schemes
+from fadiff_mapper.search.mapspace.build import MapSpace
 
 BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: some 10 ms, as long as its division takes."""
@@ -31,16 +31,12 @@ AT_ONCE = 30_000
 SOON = 200_000
 """Parts and mappings after which a mapping is searched at full length before its proof goes on: about as long."""
 
+TOLERANCE = 1e-9
+"""Share by which a mapping must be better to count as better, as sums differ in their last bits; equal to TOLERANCE of
+`kernel/proof.cpp`."""
+
 Loops = tuple[tuple[tuple[float, ...], tuple[int, ...]], ...]
 """Temporal loops of the outermost levels, the outermost first: factors and order of each, by dimension."""
-
-
-@dataclass(frozen=True)
-class MappingPart:
-    """A part of a map space: a scheme, and the temporal loops of the outermost levels."""
-
-    scheme: Scheme
-    outer: Loops = ()
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ class MappingProof:
 
     value: float   # The metric of the best mapping known
     nest: Nest     # That mapping, a nest of one row
-    least: float   # No legal mapping has less, but for a billionth (`best_first.TOLERANCE`)
+    least: float   # No legal mapping has less, but for a billionth (`TOLERANCE`)
     parts: int     # Parts of the map space that were bounded
     mappings: int  # Mappings evaluated
 
@@ -102,39 +98,37 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     mapping may exceed the least bound in the end. The proof ends with what it has once `over` is true, or when about
     `budget` parts and mappings have been looked at.
     """
-    value = metric_of(score(layer, nest), metric)
-    core = core_of(layer, space, metric)
-    begun: list[Scheme] = []
-    parts = mappings = 0
-
-    def begin(scheme: Scheme, placed: Iterable[Layout]) -> float:
-        bound: float = core.begin([factor for level in scheme.spatial for factor in level],
-                                  [kept for level in scheme.keep for kept in level], list(placed))
-        return bound
-
-    def first() -> Iterator[tuple[float, MappingPart]]:
-        nonlocal parts
-        any_layout = tuple(range(len(space.problem.dimensions))) * len(space.levels)
-        for scheme in schemes(space):
-            parts += 1
-            bound = begin(scheme, [(any_layout, (False,) * len(any_layout))])  # the bound holds for every layout
-            if bound < value:
-                yield bound, MappingPart(scheme)
-
-    def look(part: MappingPart, limit: float) -> Look[MappingPart, Nest]:
-        nonlocal parts, mappings
-        if begun != [part.scheme]:
-            begin(part.scheme, layouts(space, part.scheme))
-            begun[:] = [part.scheme]
-        whole, least, found, bounded, evaluated, best = core.search(part.outer, limit, BUDGET)
+    value, core = metric_of(score(layer, nest), metric), core_of(layer, space, metric)
+    any_layout = tuple(range(len(space.problem.dimensions))) * len(space.levels)
+    heap: list[tuple[float, int, Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
+    parts = mappings = number = 0
+    for scheme in schemes(space):
+        parts += 1
+        bound = core.begin(*scheme.flat(), [(any_layout, (False,) * len(any_layout))])  # holds for every layout
+        if bound < value:
+            heap.append((bound, number := number + 1, scheme, ()))
+    heapq.heapify(heap)
+    begun: Scheme | None = None  # the scheme that the core looks at
+    stuck = inf  # least bound of mappings that were left out in parts that cannot be divided
+    while heap and heap[0][0] < (limit := value * (1 - TOLERANCE) / (1 + gap)) and not over() and (
+            parts + mappings <= budget):
+        bound, _, scheme, outer = heapq.heappop(heap)
+        if scheme is not begun:
+            core.begin(*scheme.flat(), list(layouts(space, scheme)))
+            begun = scheme
+        whole, least, found, bounded, evaluated, best = core.search(outer, limit, BUDGET)
         parts, mappings = parts + bounded, mappings + evaluated
-        better = None if best is None else (found, Nest(*best))
+        if best is not None:
+            value, nest = found, Nest(*best)
         if whole:
-            return Look(better=better, least=least)
-        bounded, children = core.divided(part.outer, min(limit, found))
+            stuck = min(stuck, max(least, bound))
+            continue
+        bounded, children = core.divided(outer, min(limit, found))
         parts += bounded
-        return Look([(bound, MappingPart(part.scheme, (*part.outer, (tuple(factors), tuple(order)))))
-                     for bound, factors, order in children], better)
-
-    proof = best_first(first(), look, value, gap, lambda: over() or parts + mappings > budget)
-    return MappingProof(proof.value, proof.answer or nest, proof.least, parts, mappings)
+        for below, factors, order in children:
+            heapq.heappush(heap, (max(below, bound), number := number + 1, scheme,
+                                  (*outer, (tuple(factors), tuple(order)))))
+    # what was left out reaches the limit, which only falls
+    limit = value * (1 - TOLERANCE) / (1 + gap)
+    short = [bound for bound in (stuck, *(bound for bound, *_ in heap[:1])) if bound < limit]
+    return MappingProof(value, nest, min(short, default=value / (1 + gap)), parts, mappings)

@@ -10,8 +10,7 @@ from functools import cache
 from operator import contains, floordiv, mod
 
 from fadiff_mapper.base.deadline import Over, in_time, never
-from fadiff_mapper.search.mapspace import MapSpace, reachable
-from fadiff_mapper.search.mapspace.build import orders_at
+from fadiff_mapper.search.mapspace.build import MapSpace, orders_at, reachable
 
 Layout = tuple[tuple[int, ...], tuple[bool, ...]]
 """Spatial loops of all levels, [L * D] each: dimensions from the innermost loop outwards, and by dimension whether its
@@ -27,6 +26,10 @@ class Scheme:
 
     spatial: tuple[tuple[int, ...], ...]  # Spatial factors of each level, [L][D]
     keep: tuple[tuple[bool, ...], ...]    # Whether each level keeps each data space, [L][T]
+
+    def flat(self) -> tuple[list[float], list[bool]]:
+        """The factors and what is kept, level after level, as the core takes them."""
+        return [float(factor) for level in self.spatial for factor in level], [k for level in self.keep for k in level]
 
 
 def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:

@@ -362,18 +362,6 @@ class FactorTables:
                              # complete to the bound, or 1 if there is none, [W, P, D]. NONE at all places of a
                              # dimension if these do not multiply to its bound
 
-    @property
-    def looping(self) -> np.ndarray:
-        """Whether a place can have a loop of more than one iteration, [W, P, D]."""
-        looping: np.ndarray = np.any(self.allowed[..., 1:], axis=-1)
-        return looping
-
-    @property
-    def movable(self) -> np.ndarray:
-        """Whether a place has a choice of several factors, [W, P, D]."""
-        movable: np.ndarray = self.allowed.sum(axis=-1) > 1
-        return movable
-
 
 def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
     """Tabulates the factors of map spaces over the same levels and dimensions; bounds and constraints may differ."""

@@ -264,12 +264,13 @@ def linear(to: Assembly, name: str, x: Tensor, weight: Tensor, shape: Shape) -> 
     return product(to, name, x, to.turn(f"{name}.weight", weight), shape)
 
 
-def attention(to: Assembly, name: str, operands: Sequence[Tensor], mask: Tensor | None, shape: Shape) -> Tensor:
+def attention(to: Assembly, name: str, operands: Sequence[Tensor], mask: Tensor | None, shape: Shape,
+              causal: bool = False) -> Tensor:
     """Adds softmax(q k^T + mask) v: two products, and whole rows in between.
 
     Queries, keys and values are [..., heads, tokens, size]; fewer heads of keys and values than of queries are shared
     among these, which `rewrites.with_shared_operands` makes rows of one product. A constant mask adds no node. `shape`
-    has the extents of the output.
+    has the extents of the output; `causal` is whether no query sees the keys behind its own.
     """
     q, k, v = operands
     heads = q.shape[:-2]
@@ -279,7 +280,8 @@ def attention(to: Assembly, name: str, operands: Sequence[Tensor], mask: Tensor 
     products = product(to, f"{name}.qk", q, keys, scores)
     if mask is not None and not mask.constant:
         products = to.node(f"{name}.mask", "add", [products, mask], scores)
-    return product(to, f"{name}.av", to.node(f"{name}.softmax", "softmax", [products], scores, (-1,)), v, shape)
+    weights = to.node(f"{name}.softmax", "softmax", [products], scores, (-1,), causal=scores[-2] if causal else 0)
+    return product(to, f"{name}.av", weights, v, shape)
 
 
 def for_heads(to: Assembly, name: str, t: Tensor, heads: Shape) -> Tensor:

@@ -61,8 +61,12 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
             busy_experts=busy_experts, name=name), with_places(dict(bits), Where("bits")))
     if not (bits is None or typed):
         raise FadiffError(f"bits: found {bits}; accepted: bits of an element by tensor, or auto")
+    for key, shape in (shapes or {}).items():
+        if not all(isinstance(size, int) and size > 0 for size in shape):
+            raise FadiffError(f"shapes: found {key}: {list(shape)}; accepted: whole numbers >= 1")
+    given = dims or {}, {key: tuple(shape) for key, shape in (shapes or {}).items()}, values or {}, typed
     if isinstance(source, str | os.PathLike):
-        read = _from_path(os.fspath(source), (dims or {}, _checked(shapes), values or {}, typed), name)
+        read = _from_path(os.fspath(source), given, name)
         return read if busy_experts is None else build_workload(
             read.name, spread_over(read.name, read.nodes, busy_experts), read.outputs, folded=read.folded)
     if busy_experts is not None and busy_experts < 1:
@@ -73,9 +77,8 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         from fadiff_mapper.workload.readers.torch_program import read_module
         return read_module(source, example_inputs, example_kwargs, name, busy_experts, typed)
     if source_type.__name__ == "ModelProto" and source_type.__module__.startswith("onnx"):
-        from fadiff_mapper.workload.readers.onnx_model import Given, read_model
-        return read_model(source, name or source.graph.name or "onnx", "onnx model",
-                          Given(dims or {}, _checked(shapes), values or {}, typed))
+        from fadiff_mapper.workload.readers.onnx_model import read_model
+        return read_model(source, name or source.graph.name or "onnx", Where("onnx model"), *given)
     raise FadiffError(f"a network: found {source_type.__name__}; accepted: {ACCEPTED}, an onnx.ModelProto, a "
                       "torch.nn.Module with example inputs, a torch.export.ExportedProgram")
 
@@ -89,14 +92,6 @@ def with_bits(network: Workload, bits: Map) -> Workload:
     return build_workload(network.name, nodes, network.outputs, folded=network.folded)
 
 
-def _checked(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
-    """Shapes of inputs as tuples. Raises FadiffError for an extent that is no positive whole number."""
-    for name, shape in (shapes or {}).items():
-        if not all(isinstance(size, int) and size > 0 for size in shape):
-            raise FadiffError(f"shapes: found {name}: {list(shape)}; accepted: whole numbers >= 1")
-    return {name: tuple(shape) for name, shape in (shapes or {}).items()}
-
-
 def _from_path(text: str, given: tuple[Any, Any, Any, bool], name: str | None) -> Workload:
     """The network of a path, by its suffix; a network file or a folder says its own name."""
     path = bundled_files.one_path(text)
@@ -108,8 +103,8 @@ def _from_path(text: str, given: tuple[Any, Any, Any, bool], name: str | None) -
                           f"{ACCEPTED}; in Python fadiff_mapper.save_network(fadiff_mapper.load_network({source}), "
                           f'"network.yaml"){torch}')
     if suffix == ".onnx":
-        from fadiff_mapper.workload.readers.onnx_model import Given, read_file
-        return read_file(path, name, Given(*given))
+        from fadiff_mapper.workload.readers.onnx_model import read_model
+        return read_model(path, name or path.stem, Where(str(path)), *given)
     if given[-1]:
         raise FadiffError(f"bits: found auto for {text}, which says no types; accepted: an ONNX model or a PyTorch "
                           "module, or bits of an element by tensor")

@@ -109,13 +109,14 @@ def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
                                           "one entry per axis")
         macs = reader.take("macs", integer(0), None) if kind in ("reduce", "pool") else None
         constants = reader.take("constants", _each(_shape), ()) if kind in ("join", "rows") else ()
+        causal = reader.take("causal", integer(1), 0) if op == "softmax" else 0
         what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
         if op == NOT_UNDERSTOOD:
             macs, possible = (reader.take(key, integer(0), None) for key in ("macs", "possible"))
         if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(inputs) != 1:
             raise reader.at("from").error(f"{name} ({op}) reads {len(inputs)} tensors", "one")
         node = Node(name, op, inputs, shape, window=window, axes=axes, macs=macs, what=what, possible=possible,
-                    constants=constants, where=where)
+                    constants=constants, causal=causal, where=where)
     reader.finish(f' of the node "{name}"')
     return node
 
@@ -209,8 +210,8 @@ def network_text(network: Workload) -> str:
         identity = ids[_key(layer)]
         shapes[identity] = (layer, shapes.get(identity, (layer, 0))[1] + 1)
     inputs = {node.name: None if node.shape is None else list(node.shape) for node in network.nodes if node.op == INPUT}
-    body: dict[str, Any] = {"version": 1, "name": network.name, "inputs": inputs, "outputs": list(network.outputs),
-                            "shapes": [], "graph": []}
+    body: dict[str, Any] = {"version": VERSION, "name": network.name, "inputs": inputs,
+                            "outputs": list(network.outputs), "shapes": [], "graph": []}
     for identity, (layer, count) in shapes.items():
         own: dict[str, Any] = {"problem": layer.literal}
         if layer.op != "problem":
@@ -238,7 +239,7 @@ def network_text(network: Workload) -> str:
                       "dilation": list(node.window.dilation)}
         extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
                  "what": node.what or None, "experts": node.experts or None, "macs": node.macs,
-                 "possible": node.possible,
+                 "possible": node.possible, "causal": node.causal or None,
                  "constants": [list(shape) for shape in node.constants] or None,
                  "out": None if node.shape is None else list(node.shape)}
         body["graph"].append(entry | {key: value for key, value in extra.items() if value is not None})

@@ -54,40 +54,30 @@ MOST_OPERATORS = 4 * MOST_NODES
 """Operators of a model: more than nodes of a network, as those that compute constants and shapes leave none."""
 
 
-@dataclass(frozen=True)
-class Given:
-    """What is said of a model's inputs: numbers for named dimensions, whole shapes of inputs by name, and the whole
-    numbers that inputs are, by name; these become constants; and whether operators take over the types of tensors."""
-
-    dims: Mapping[str, int]
-    shapes: Mapping[str, Shape]
-    values: Mapping[str, int]
-    typed: bool = False
-
-
 def clean(name: str) -> str:
     """A name from a model as one line of at most 200 printable characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in name)[:200]
 
 
-def read_file(path: Path, name: str | None, given: Given) -> Workload:
-    """Reads an ONNX file, with what is said of inputs that it leaves open; the network is named as the file by default.
+def read_model(model: Any, name: str, where: Where, dims: Mapping[str, int], shapes: Mapping[str, Shape],
+               values: Mapping[str, int], typed: bool = False) -> Workload:
+    """Reads an `onnx.ModelProto`, or a file without its weights.
 
-    Raises SpecError where `onnx_file.read_thin` or `read_model` refuses it.
-    """
-    return read_model(read_thin(path, Where(str(path))), name or path.stem, str(path), given)
-
-
-def read_model(model: Any, name: str, file: str, given: Given) -> Workload:
-    """Reads an `onnx.ModelProto`.
-
-    `file` is the source, for messages; `given` states inputs that the model leaves open.
+    Args:
+        model: the model, or the path of a file.
+        name: name of the network.
+        where: the source, for messages.
+        dims: numbers for named dimensions of the inputs.
+        shapes: whole shapes of inputs by name.
+        values: the whole numbers that inputs are, by name; these become constants.
+        typed: whether operators take over the types of tensors.
 
     Raises:
         SpecError: the model is broken or refused, or has dynamic dimensions; the message names the source, and the node
             where there is one.
     """
-    where, graphs = Where(file), list(_all_graphs(model.graph))
+    model = read_thin(model, where) if isinstance(model, Path) else model
+    graphs = list(_all_graphs(model.graph))
     if not all(isinstance(text, str) for text in _texts(model, graphs)):
         raise where.error("a name in it is not UTF-8 text", "an ONNX model")
     versions = {_domain(entry): entry.version for entry in model.opset_import}
@@ -107,8 +97,8 @@ def read_model(model: Any, name: str, file: str, given: Given) -> Workload:
     if not model.graph.node or not model.opset_import:
         raise where.error("the model has no operators", "an ONNX model with a graph")
     constants = {tensor.name for tensor in model.graph.initializer} | {
-        tensor.values.name for tensor in model.graph.sparse_initializer} | set(given.values)
-    light = _light(model, where, given)
+        tensor.values.name for tensor in model.graph.sparse_initializer} | set(values)
+    light = _light(model, where, dims, shapes, values)
     open_inputs = {}    # inputs that are no constants (weights) with axes that have no number
     for value in light.graph.input:
         kind = value.type.tensor_type
@@ -126,7 +116,7 @@ def read_model(model: Any, name: str, file: str, given: Given) -> Workload:
         raise where.error(f"inputs have open axes: {shown}", f"numbers for them: {example}"
                           + (clean(f", or {' '.join(f'--dim {name}=N' for name in named)}") if named else ""))
     model = _inferred(light, where)
-    return _network(model, constants | {tensor.name for tensor in model.graph.initializer}, name, where, given.typed)
+    return _network(model, constants | {tensor.name for tensor in model.graph.initializer}, name, where, typed)
 
 
 def _check_operator(node: Any, versions: Mapping[str, int], where: Where) -> None:
@@ -225,7 +215,8 @@ def _texts(model: Any, graphs: Sequence[Any]) -> Iterator[object]:
             yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
 
 
-def _light(model: Any, where: Where, given: Given) -> Any:
+def _light(model: Any, where: Where, dims: Mapping[str, int], shapes: Mapping[str, Shape],
+           values: Mapping[str, int]) -> Any:
     """A model of the same graph for shape inference.
 
     Nodes are in topological order, named dimensions are numbers, large constants inputs without values.
@@ -248,20 +239,20 @@ def _light(model: Any, where: Where, given: Given) -> Any:
     # Inputs that are no constants (weights) get their values and shapes, named dimensions their numbers.
     constants = {tensor.name for tensor in model.graph.initializer}
     names = [value.name for value in graph.input if value.name not in constants]
-    unknown = sorted((set(given.shapes) | set(given.values)) - set(names))
+    unknown = sorted((set(shapes) | set(values)) - set(names))
     if unknown:
         raise where.error(f"there is no input {listed(unknown)}", listed(map(clean, names)))
-    kept = [value for value in graph.input if value.name not in given.values]
+    kept = [value for value in graph.input if value.name not in values]
     for value in graph.input:
-        if value.name in given.values:
+        if value.name in values:
             kind = value.type.tensor_type
             dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type or TensorProto.INT64)
-            constant = np.full([max(size.dim_value, 1) for size in kind.shape.dim], given.values[value.name], dtype)
+            constant = np.full([max(size.dim_value, 1) for size in kind.shape.dim], values[value.name], dtype)
             graph.initializer.append(numpy_helper.from_array(constant, value.name))
     graph.ClearField("input")
     graph.input.extend(kept)
     inputs = {value.name: value for value in graph.input}
-    shapes = {name: shape for name, shape in given.shapes.items() if name not in given.values}
+    shapes = {name: shape for name, shape in shapes.items() if name not in values}
     for name, shape in shapes.items():
         kind = inputs[name].type.tensor_type
         if kind.HasField("shape") and len(kind.shape.dim) != len(shape):
@@ -277,9 +268,9 @@ def _light(model: Any, where: Where, given: Given) -> Any:
     for value in (*graph.input, *graph.value_info, *graph.output):
         for dimension in value.type.tensor_type.shape.dim:
             named.add(dimension.dim_param)
-            if dimension.dim_param in given.dims:
-                dimension.dim_value = given.dims[dimension.dim_param]
-    missing = sorted(set(given.dims) - named)
+            if dimension.dim_param in dims:
+                dimension.dim_value = dims[dimension.dim_param]
+    missing = sorted(set(dims) - named)
     if missing:
         raise where.error(f"there is no dimension {listed(missing)}", listed(sorted(named - {""})))
     declared = {value.name for value in graph.input}
@@ -438,8 +429,17 @@ class _Walk:
             passes = [self._pass(graph, free) for graph in graphs]
         except SpecError:   # shapes that end within
             passes = []
-        times = _passes(call) if len(passes) == 1 else None
-        if times is not None:
+        times = None    # the scanned extent of a Scan, the limit of a Loop that no computed value ends before
+        if call.operator == "Scan" and call.version >= 9:
+            count, axes = call.whole("num_scan_inputs", 1), call.attributes.get("scan_input_axes") or [0]
+            scanned = call.operands[len(call.operands) - count] if 0 < count <= len(call.operands) else None
+            if scanned is not None and scanned.known and axes[0] < len(scanned.shape):
+                times = scanned.shape[axes[0]]
+        elif call.operator == "Loop" and len(call.operands) > 1:
+            limit, go = call.numbers[0], call.operands[1]
+            if limit and len(limit) == 1 and (go is None or go.constant) and limit[0] > 0:
+                times = limit[0]
+        if times is not None and len(passes) == 1:
             return repeated(self.to, call.name, passes[0], times, operands, call.outs)
         possible = max((one.macs + sum(node.possible or 0 for node in one.nodes) for one in passes), default=0)
         counted = passes and call.operator in ("If", "Loop", "Scan")
@@ -470,19 +470,6 @@ def _free(graph: Any) -> Iterator[str]:
         yield from (name for name in (*node.input, *(inner for part in subgraphs(node) for inner in _free(part)))
                     if name and name not in own)
     yield from (value.name for value in graph.output if value.name not in own)
-
-
-def _passes(call: OnnxCall) -> int | None:
-    """The passes of a loop: the scanned extent of a Scan, the limit of a Loop that no computed value ends before."""
-    if call.operator == "Scan" and call.version >= 9:
-        count, axes = call.whole("num_scan_inputs", 1), call.attributes.get("scan_input_axes") or [0]
-        scanned = call.operands[len(call.operands) - count] if 0 < count <= len(call.operands) else None
-        known = scanned is not None and scanned.known and axes[0] < len(scanned.shape)
-        return scanned.shape[axes[0]] if scanned is not None and known else None
-    if call.operator == "Loop" and len(call.operands) > 1:
-        limit, go = call.numbers[0], call.operands[1]
-        return limit[0] if limit and len(limit) == 1 and (go is None or go.constant) and limit[0] > 0 else None
-    return None
 
 
 def _numbers(tensor: Any) -> tuple[int, ...]:

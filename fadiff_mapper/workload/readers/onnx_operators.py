@@ -98,9 +98,6 @@ Maker = Callable[[OnnxCall], Tensor | list[Tensor]]
 SAME = ["Identity", "Dropout", "Cast", "CastLike", "Optional", "OptionalGetElement"]
 """Operators whose first output is their first operand."""
 
-RESHAPES = ["Reshape", "Flatten", "Squeeze", "Unsqueeze"]
-"""Operators that keep elements and their order; the new shape is the inferred one."""
-
 POINTWISE = by_name({
     "relu": "Relu",
     "gelu": "Gelu com.microsoft.Gelu com.microsoft.FastGelu com.microsoft.BiasGelu com.microsoft.QuickGelu",
@@ -229,7 +226,7 @@ def _transpose(call: OnnxCall) -> Tensor:
 
 
 OPERATORS: dict[str, Maker] = by_name({
-    lambda call: call.to.reshape(call.name, call.first, call.out): " ".join(RESHAPES),
+    lambda call: call.to.reshape(call.name, call.first, call.out): "Reshape Flatten Squeeze Unsqueeze",
     _pool: "MaxPool AveragePool GlobalMaxPool GlobalAveragePool LpPool GlobalLpPool "
            "com.microsoft.QLinearGlobalAveragePool com.microsoft.QLinearAveragePool",
     _softmax: "Softmax LogSoftmax Hardmax", _reduce: " ".join(REDUCE),
@@ -306,28 +303,19 @@ def _recurrent(call: OnnxCall) -> list[Tensor]:
                      for index in range(len(call.outs) - 1))]
 
 
-def _turned_product(call: OnnxCall, a: Tensor, b: Tensor) -> Tensor:
-    """A product of two tensors, whose last two axes change places where `transA` and `transB` say so."""
-    a, b = (call.to.turn(f"{call.name}.{tag}", t) if call.whole(key, 0) else t
-            for tag, t, key in (("left", a, "transA"), ("right", b, "transB")))
-    return call.product(a, b)
-
-
-def _gemm(left: int, right: int, bias: int) -> Maker:
-    """A product of two matrices, either of them transposed, and a computed bias added, the operands at these places."""
+def _product(left: int, right: int, bias: int | None = None) -> Maker:
+    """A product of the operands at these places, whose last two axes change places where `transA` and `transB` say so;
+    with a place for a bias, of two matrices, to which a computed bias is added."""
     def make(call: OnnxCall) -> Tensor:
+        if call.whole("transBatchA", 0) or call.whole("transBatchB", 0):
+            return call.to.unknown(call.name, call.operator, call.tensors, [call.out])[0]
         a, b = call.operand(left), call.operand(right)
-        if not len(a.shape) == len(b.shape) == 2:
+        if bias is not None and not len(a.shape) == len(b.shape) == 2:
             raise call.to.where.error(f"operands {list(a.shape)} and {list(b.shape)}", "two matrices")
-        return call.plus(_turned_product(call, a, b), call.optional(bias))
+        a, b = (call.to.turn(f"{call.name}.{tag}", t) if call.whole(key, 0) else t
+                for tag, t, key in (("left", a, "transA"), ("right", b, "transB")))
+        return call.plus(call.product(a, b), None if bias is None else call.optional(bias))
     return make
-
-
-def _fused_product(call: OnnxCall) -> Tensor:
-    """FusedMatMul: a product of two tensors, either of them transposed, scaled."""
-    if call.whole("transBatchA", 0) or call.whole("transBatchB", 0):
-        return call.to.unknown(call.name, call.operator, call.tensors, [call.out])[0]
-    return _turned_product(call, call.operand(0), call.operand(1))
 
 
 def _fourier(call: OnnxCall) -> Tensor:
@@ -344,11 +332,6 @@ def _fourier(call: OnnxCall) -> Tensor:
         axis = (number(2) or call.whole("axis", 1 if call.version < 20 else -2)) % len(x.shape)
         points, rows = number(1) or x.shape[axis], math.prod(x.shape[:-1]) // x.shape[axis]
     return call.unknown(assembly.fourier_macs(points, rows, x.shape[-1] != 2) if points > 0 and rows > 0 else None)
-
-
-def _product(left: int, right: int) -> Maker:
-    """A matrix product whose factors are the operands at these places."""
-    return lambda call: call.product(call.operand(left), call.operand(right))
 
 
 def _attention(call: OnnxCall) -> Tensor:
@@ -400,7 +383,9 @@ def _attended(call: OnnxCall, tensors: Sequence[Tensor], heads: Sequence[int], m
     q, _, v = apart
     if any(len(t.shape) != 4 for t in apart):
         return call.unknown()
-    out = assembly.attention(to, call.name, apart, mask, (*q.shape[:3], v.shape[3]))
+    causal = call.whole("is_causal", call.whole("unidirectional", int(call.operator.endswith("GroupQueryAttention"))))
+    alike = q.shape[2] == apart[1].shape[2]  # else the place of the first query is not told
+    out = assembly.attention(to, call.name, apart, mask, (*q.shape[:3], v.shape[3]), bool(causal) and alike)
     if len(call.out) == 3:
         out = to.transpose(f"{call.name}.tokens", out, (0, 2, 1, 3))
     return to.reshape(f"{call.name}.shape", out, call.out)
@@ -410,10 +395,12 @@ LAYERS: dict[str, Maker] = by_name({
     _convolution(0, 1): "Conv ConvInteger", _convolution(0, 3): "QLinearConv",
     _convolution(0, 1, transposed=True): "ConvTranspose", _fused_convolution: "com.microsoft.FusedConv",
     lambda call: convolutions.deformable_convolution(call, call.operand(1), call.whole("group", 1)): "DeformConv",
-    _gemm(0, 1, 2): "Gemm com.microsoft.FusedGemm com.microsoft.GemmFloat8", _gemm(0, 3, 6): "com.microsoft.QGemm",
+    _product(0, 1, bias=2): "Gemm com.microsoft.FusedGemm com.microsoft.GemmFloat8",
+    _product(0, 3, bias=6): "com.microsoft.QGemm",
     _product(0, 1): "MatMul MatMulInteger com.microsoft.MatMulIntegerToFloat com.microsoft.DynamicQuantizeMatMul "
-                    "com.microsoft.MatMulInteger16 com.microsoft.GemmFastGelu", _product(0, 3): "QLinearMatMul",
-    _fused_product: "com.microsoft.FusedMatMul com.microsoft.TransposeMatMul com.microsoft.FusedMatMulActivation",
+                    "com.microsoft.MatMulInteger16 com.microsoft.GemmFastGelu com.microsoft.FusedMatMul "
+                    "com.microsoft.TransposeMatMul com.microsoft.FusedMatMulActivation",
+    _product(0, 3): "QLinearMatMul",
     OnnxCall.packed_product: "com.microsoft.MatMulNBits com.microsoft.MatMulBnb4 com.microsoft.MatMulFpQ4",
     lambda call: assembly.einsum(call.to, call.name, call.text("equation"), list(map(
         call.operand, range(len(call.operands)))), call.out): "Einsum",

@@ -52,7 +52,33 @@ def read_folder(folder: Path) -> Workload:
         reader.finish(" of a layer")
     edges = section.take("edges", sequence, Seq(where=where))
     section.finish(" of a network")
-    return build_workload(name, _nodes(layers, edges), (), where)
+
+    def layer_name(value: Any, where: Where) -> str:
+        name = text(value, where)
+        if name not in layers:
+            raise where.error(f'there is no layer "{name}"{nearest(name, list(layers))}', listed(layers))
+        return name
+    turns: list[Node] = []  # transposes, where axes come in another order
+    reads: dict[str, dict[str, str]] = {name: {} for name in layers}
+    for item, place in edges.placed():
+        reader = Reader(mapping(item, place))
+        producer, consumer = (reader.take(key, layer_name) for key in ("from", "to"))
+        layer, operand = layers[consumer][0], reader.take("as", text, "Inputs")
+        accepted = [ds.name for ds in layer.problem.dataspaces if not ds.read_write]
+        if operand not in accepted:
+            raise place.error(f'{consumer} has no operand "{operand}"{nearest(operand, accepted)}', listed(accepted))
+        if operand in reads[consumer]:
+            raise place.error(f"{operand} of {consumer} is written by two edges", "one edge for each operand")
+        order = _order(layers[producer][0], layer, operand, reader.take("axes", mapping, Map(where=place)))
+        reader.finish(" of an edge")
+        reads[consumer][operand] = producer
+        if order != tuple(range(len(order))):
+            turned = Node(f"{producer}->{consumer}.{operand}", "transpose", (producer,), axes=order, where=place)
+            turns.append(turned)
+            reads[consumer][operand] = turned.name
+    nodes = [Node(own, layer.op, tuple(reads[own].values()), layer=layer, operands=tuple(reads[own]), where=place)
+             for own, (layer, place) in layers.items()]
+    return build_workload(name, nodes + turns, (), where)
 
 
 def _read(path: Path, repeat: int) -> Operator:
@@ -61,36 +87,6 @@ def _read(path: Path, repeat: int) -> Operator:
     if "problem" not in document:
         raise document.where.error("the file has no problem section", "problem: with shape and instance")
     return problem_operator(document["problem"], document.at("problem"), repeat)
-
-
-def _nodes(layers: dict[str, tuple[Operator, Where]], edges: Seq) -> list[Node]:
-    """A node per operator, and a transpose where axes come in another order."""
-    def layer_name(value: Any, where: Where) -> str:
-        name = text(value, where)
-        if name not in layers:
-            raise where.error(f'there is no layer "{name}"{nearest(name, list(layers))}', listed(layers))
-        return name
-    extra: list[Node] = []
-    reads: dict[str, dict[str, str]] = {name: {} for name in layers}
-    for item, where in edges.placed():
-        reader = Reader(mapping(item, where))
-        producer, consumer = (reader.take(key, layer_name) for key in ("from", "to"))
-        layer, operand = layers[consumer][0], reader.take("as", text, "Inputs")
-        accepted = [ds.name for ds in layer.problem.dataspaces if not ds.read_write]
-        if operand not in accepted:
-            raise where.error(f'{consumer} has no operand "{operand}"{nearest(operand, accepted)}', listed(accepted))
-        if operand in reads[consumer]:
-            raise where.error(f"{operand} of {consumer} is written by two edges", "one edge for each operand")
-        order = _order(layers[producer][0], layer, operand, reader.take("axes", mapping, Map(where=where)))
-        reader.finish(" of an edge")
-        reads[consumer][operand] = producer
-        if order != tuple(range(len(order))):
-            turned = Node(f"{producer}->{consumer}.{operand}", "transpose", (producer,), axes=order, where=where)
-            extra.append(turned)
-            reads[consumer][operand] = turned.name
-    nodes = [Node(name, layer.op, tuple(reads[name].values()), layer=layer, operands=tuple(reads[name]), where=where)
-             for name, (layer, where) in layers.items()]
-    return nodes + extra
 
 
 def _order(first: Operator, second: Operator, operand: str, axes: Map) -> tuple[int, ...]:

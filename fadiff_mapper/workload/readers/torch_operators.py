@@ -59,10 +59,6 @@ SAME = ("dropout", "feature_dropout", "native_dropout", "alpha_dropout", "contig
         "resolve_neg")
 """Operators whose first result is their first tensor."""
 
-RESHAPES = ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "ravel", "atleast_1d",
-            "atleast_2d", "atleast_3d", "_reshape_alias", "view_as", "reshape_as")
-"""Operators that keep elements and their order."""
-
 FILLS = ("full_like", "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "randint_like", "new_zeros",
          "new_ones", "new_full", "new_empty", "new_empty_strided", "fill", "zero", "bernoulli", "uniform", "normal",
          "exponential", "random", "empty_permuted", "normal_functional")
@@ -255,7 +251,9 @@ def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide) -
 
 
 FUNCTIONS: dict[str, Maker] = by_name({
-    lambda call: call.to.reshape(call.name, call.first, call.out): " ".join(RESHAPES),
+    lambda call: call.to.reshape(call.name, call.first, call.out):
+        "view reshape _unsafe_view flatten unflatten squeeze unsqueeze ravel atleast_1d atleast_2d atleast_3d "
+        "_reshape_alias view_as reshape_as",
     _pool: "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices max_pool3d_with_indices avg_pool1d avg_pool2d "
            "avg_pool3d " + " ".join(f"{prefix}adaptive_{kind}_pool{axes}d" for prefix in ("", "_")
                                     for kind in ("avg", "max") for axes in (1, 2, 3)),
@@ -406,7 +404,9 @@ KERNELS = ("flash_attention", "flash_attention_for_cpu", "efficient_attention", 
 def _attention(call: TorchCall) -> Tensor:
     """Scaled dot-product attention, whichever kernel PyTorch chose for it."""
     operands = [call.arguments[name] for name in ("query", "key", "value")]
-    return assembly.attention(call.to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out)
+    alike = operands[0].shape[-2] == operands[1].shape[-2]  # else PyTorch's mask begins with the first key
+    return assembly.attention(call.to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out,
+                              alike and call.get("is_causal", False))
 
 
 LAYERS: dict[str, Maker] = by_name({
@@ -514,11 +514,6 @@ SUMMING = ("scatter_add", "scatter_reduce", "index_add", "index_reduce", "_embed
            "_upsample_bicubic2d_aa")
 """Operators that sum elements which they pick or put; so do those that accumulate."""
 
-SPLITS = ("split", "chunk", "split_with_sizes", "unbind", "tensor_split", "unsafe_split", "unsafe_chunk",
-          "unsafe_split_with_sizes")
-"""Operators that take one part of an axis after the other."""
-
-
 def _details(call: TorchCall, index: int) -> Details:
     """What a call says beside the shapes of how one of its results picks, pads or resizes elements."""
     name, before, after = call.operator, call.first.shape, call.outs[index] or ()
@@ -527,7 +522,7 @@ def _details(call: TorchCall, index: int) -> Details:
     if name in ("slice", "select", "narrow", "slice_scatter") and rank:
         start = call.arguments.get("start", call.arguments.get("index"))
         return assembly.taken(before, assembly.axis_of(dim, rank), start, call.arguments.get("step"))
-    if name in SPLITS and rank:
+    if OPAQUE[name] == "slice" and rank:  # split and the like: one part of an axis after the other
         axis = assembly.axis_of(dim, rank)
         earlier = (1 if name == "unbind" or out is None else out[axis] for out in call.outs[:index])
         return assembly.taken(before, axis, sum(earlier), 1)

@@ -13,8 +13,8 @@ import operator
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, suppress
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import redirect_stderr, suppress
 from dataclasses import replace
 from functools import cache
 from io import StringIO
@@ -289,10 +289,6 @@ def tag_of(target: Any) -> str:
 Walk = Callable[[torch.fx.GraphModule, Sequence[Any], Assembly], list[Any]]
 """Adds the calls of a graph to an assembly, given the values of its placeholders; returns the values of its results."""
 
-LARGER_BRANCH = "the branch of a condition with more multiply-accumulates runs"
-ALL_BLOCKS = "every query attends to every key, whatever a mask of blocks leaves out"
-
-
 def _region(call: TorchCall, walk: Walk) -> list[Any]:
     """Adds the nodes of one call of higher order, whose graphs `walk` adds, and returns the values of its results."""
     to, start = call.to, len(call.to.nodes)
@@ -313,10 +309,11 @@ def _region(call: TorchCall, walk: Walk) -> list[Any]:
         return repeated(to, call.name, inner, scanned[0].shape[0] - (call.operator == "associative_scan"),
                         call.tensors, call.outs, in_turn=call.operator != "map_impl")
     if call.operator == "flex_attention":   # without its mask; the sums of its rows carry no data on
-        what, results = ALL_BLOCKS, [attention(to, call.name, call.tensors[:3], None, call.out), *constants(call)[1:]]
+        what = "every query attends to every key, whatever a mask of blocks leaves out"
+        results = [attention(to, call.name, call.tensors[:3], None, call.out), *constants(call)[1:]]
     elif call.operator == "cond":
         _, first, second, given = call.arguments.values()
-        what = LARGER_BRANCH
+        what = "the branch of a condition with more multiply-accumulates runs"
         results = walk(max((first, second), key=lambda graph: _macs(graph, to, walk, given)), given, to)
     else:
         graphs = [item for item in tree_leaves(call.arguments) if isinstance(item, torch.fx.GraphModule)]
@@ -341,19 +338,9 @@ def _outer(inner: Assembly, index: int, value: Any) -> Any:
     return inner.input(f"input {index}", value.shape) if isinstance(value, Tensor) and value.node else value
 
 
-DATA_DEPENDENT = "; accepted: modules whose steps and shapes no value decides, such as a detector without its choice"
-"""The end of the message about a module that `torch.export` cannot follow."""
-
-QUANTIZED = ("; accepted: the module before prepare or convert of torch.ao.quantization, which has the same "
-             "multiply-accumulates (the design says how wide words are)")
-"""The same about a module with quantised parts of PyTorch's own, whose packed weights cannot be traced."""
-
 DIFFERENTIATED = ("of a training step the module of its loss, as load_network(torch.export.experimental."
                   "_export_forward_backward(torch.export.export(loss, inputs)))")
 """What is accepted in place of a module that computes gradients."""
-
-DIFFERENTIATING = ("fake tensor in the exported program constant's list", "functorch")
-"""Parts of the messages of `torch.export` about a module that computes gradients itself."""
 
 
 def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Sequence[Any] | None,
@@ -391,34 +378,32 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
                           "whose shapes become the network's")
     given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs or ())
     said = StringIO()   # of a module that it cannot trace, torch prints the program so far: 4,000 lines for a detector
+    fastpath, traceless = torch.backends.mha.get_fastpath_enabled(), fx.config.do_not_emit_stack_traces
+    torch.backends.mha.set_fastpath_enabled(False)  # modules of attention are the products that they are
+    fx.config.do_not_emit_stack_traces = True  # of every node: a sixth of the time for what nothing reads
     try:
-        with warnings.catch_warnings(), _plainly(), redirect_stderr(said):
+        with warnings.catch_warnings(), redirect_stderr(said):
             warnings.simplefilter("ignore")
             program = torch.export.export(module, given, dict(keywords or {}))
     except Exception as error:  # whatever the module's own code raises
         reason = " ".join(str(error).split())[:300]
-        packed = any(type(part).__module__.startswith("torch.ao.") for part in module.modules())
-        accepted = (QUANTIZED if packed else DATA_DEPENDENT if isinstance(error, GuardOnDataDependentSymNode) else
-                    f"; accepted: {DIFFERENTIATED}" if any(text in reason for text in DIFFERENTIATING) else "")
+        accepted = ""
+        if any(type(part).__module__.startswith("torch.ao.") for part in module.modules()):  # with packed weights
+            accepted = ("; accepted: the module before prepare or convert of torch.ao.quantization, which has the same "
+                        "multiply-accumulates (the design says how wide words are)")
+        elif isinstance(error, GuardOnDataDependentSymNode):
+            accepted = ("; accepted: modules whose steps and shapes no value decides, such as a detector without its "
+                        "choice")
+        elif "fake tensor in the exported program constant's list" in reason or "functorch" in reason:
+            accepted = f"; accepted: {DIFFERENTIATED}"  # it computes gradients itself
         raise FadiffError(f"{type(module).__name__}: torch.export cannot trace it: {type(error).__name__}: "
                           f"{reason}{accepted}") from error
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fastpath)
+        fx.config.do_not_emit_stack_traces = traceless
     if text := said.getvalue().rstrip("\n"):
         say(text, sys.stderr)
     return program
-
-
-@contextmanager
-def _plainly() -> Iterator[None]:
-    """Modules of attention as the products that they are, not as one operator for inference; and no stack trace for
-    every node, which would take a sixth of the time, and which nothing reads."""
-    attention, traces = torch.backends.mha.get_fastpath_enabled(), fx.config.do_not_emit_stack_traces
-    torch.backends.mha.set_fastpath_enabled(False)
-    fx.config.do_not_emit_stack_traces = True
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(attention)
-        fx.config.do_not_emit_stack_traces = traces
 
 
 def _add_calls(module: torch.fx.GraphModule, values: dict[str, Any], to: Assembly, title: str,

@@ -23,12 +23,11 @@ from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output import RESULT_FILES
 from fadiff_mapper.output.run_files import program_files, run_files
 from fadiff_mapper.search.map_layers import map_layers
-from fadiff_mapper.search.mapspace import rounded_up
+from fadiff_mapper.search.mapspace.build import rounded_up
 from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.timeloop.find_programs import MAPPER, MODEL
+from fadiff_mapper.timeloop.run_model import CLEARED
 
-MAPPER, MODEL = "timeloop-mapper", "timeloop-model"
-PROGRAMS = (MAPPER, MODEL)
-"""The programs of Timeloop that this package replaces."""
 OWN_RESULT = "timeloop-mapper.map.yaml"
 """Timeloop ignores this name among its inputs, so that `*.yaml` can be given in a folder of results."""
 
@@ -81,8 +80,6 @@ def summary_line(stats: Stats) -> str:
             f"Cycles = {stats.cycles}")
 
 
-SWITCHES = "TIMELOOP_"
-"""Prefix of the variables that switch parts of Timeloop's model."""
 _OF_BOTH = ("stats.txt", "map.txt", "ERT.yaml", "ART.yaml", "ERT_summary.yaml", "ART_summary.yaml",
             "flattened_architecture.yaml", "accelergy.log", "map+stats.xml", "map.tensella.txt")
 LEFT_BEHIND = {MAPPER: (*_OF_BOTH, "map.yaml", "map.cpp", "orojenesis.csv"), MODEL: _OF_BOTH}
@@ -187,7 +184,7 @@ def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings,
     for name in arguments.left_out:
         say(f"WARNING: found {name} in input file list, ignoring.")
     for name, value in sorted(environment.items()):
-        if name.startswith(SWITCHES):
+        if name.startswith(CLEARED):
             say(f"WARNING: {name}={value} is ignored: switches of Timeloop's model have no effect here")
     spec, files = load(*arguments.files, strict=False), dict[str, str]()
     if not any(table.source.startswith("ERT") for table in spec.tables.ert) and not why_not(spec.arch):

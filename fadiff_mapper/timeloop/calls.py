@@ -16,8 +16,6 @@ from typing import Any, TextIO, TypeAlias
 from fadiff_mapper.base.atomic_files import check_writable, write_files
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.base.standard_streams import say
-from fadiff_mapper.dropin.programs import MAPPER, MODEL, ProgramOutcome, ProgramSettings, read_arguments, run
-from fadiff_mapper.dropin.shim import command
 from fadiff_mapper.inputs.load import read_document
 from fadiff_mapper.inputs.native.arch import cycle_seconds
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
@@ -25,6 +23,9 @@ from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Map, Seq
 from fadiff_mapper.model.stats import Stats, actual_count
 from fadiff_mapper.output.run_files import map_txt
+from fadiff_mapper.timeloop.find_programs import MAPPER, MODEL
+from fadiff_mapper.timeloop.launchers import command
+from fadiff_mapper.timeloop.programs import ProgramOutcome, ProgramSettings, read_arguments, run
 
 Specification: TypeAlias = Any
 """A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""

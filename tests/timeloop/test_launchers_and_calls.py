@@ -21,9 +21,10 @@ from accelergy_stand_ins import stand_in
 from fadiff_mapper import FadiffError, call_mapper, call_model, evaluate, load
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.cli import main
-from fadiff_mapper.dropin.calls import CallFailed
-from fadiff_mapper.dropin.programs import PROGRAMS, read_arguments
-from fadiff_mapper.dropin.shim import command
+from fadiff_mapper.timeloop.calls import CallFailed
+from fadiff_mapper.timeloop.find_programs import PROGRAMS
+from fadiff_mapper.timeloop.launchers import command
+from fadiff_mapper.timeloop.programs import read_arguments
 
 MESH = Path(__file__).parents[1] / "recorded" / "emit" / "mesh.yaml"
 EMPTY_PATH = "/usr/bin:/bin"

@@ -1,1 +1,0 @@
-"""Replacements for Timeloop: launchers, command lines, files and Python functions under its names."""
