@@ -164,8 +164,8 @@ def cuts_whole(segment: Segment, dim: str | None) -> bool:
 def shared_loops(segment: Segment, dims: Sequence[str]) -> tuple[list[set[str]], set[str]]:
     """Loops over which dimensions of the last layer share words of intermediates.
 
-    Returns, for each link, the loops along which neighbouring steps share words of its intermediate; and the loops along
-    which windows overlap.
+    Returns, for each link, the loops along which neighbouring steps share words of its intermediate; and the loops
+    along which windows overlap.
     """
     shared: list[set[str]] = [set() for _ in segment.links]
     overlapping = set()

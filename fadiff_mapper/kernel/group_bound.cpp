@@ -333,7 +333,7 @@ std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most)
         const std::size_t index = waiting.top().second;
         if (!divide(parts_[index], price, found)) break;
         waiting.pop();
-        made += found.size();
+        made += found.size() * segment_.layers.size();
         gone.push_back(index);
         for (GroupPart& part : found) {
             if (part.energy == NEVER) continue;

@@ -56,8 +56,8 @@ public:
     // The least price of all parts; infinite where no group fits.
     double lower(const Price& price) const;
 
-    // Divides parts until the least price is at least `bar`, or that of a part that cannot be divided, or so many
-    // parts were made; returns their number.
+    // Divides parts until the least price is at least `bar`, or that of a part that cannot be divided, or so many layers of
+    // parts were bounded; returns their number.
     std::size_t refine(const Price& price, double bar, std::size_t most);
 
 private:

@@ -28,11 +28,11 @@ from dataclasses import replace
 
 from fadiff_mapper.base.errors import FadiffError, attempted, listed
 from fadiff_mapper.base.rare_collections import rare_collections
-from fadiff_mapper.fusion.prices import OperatingPoint, chosen, covered_total, other_reads
+from fadiff_mapper.fusion.prices import OperatingPoint, chosen, other_reads
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
-from fadiff_mapper.network.network_bound import bounded_network
+from fadiff_mapper.network.network_bound import least_value
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.network.options import NetworkOptions, check, layer_search
 from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, planned_groups
@@ -123,17 +123,15 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         status += "; no layers are fused: the calibration was measured on layers by themselves"
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
-    if run.bounded or not mapped:
-        results = run.results if run.bounded else tuple(with_bounds(results, run.late))
     bound = run.least
-    if not (mapped or run.late() or run.cut or options.calibration or sparse_tensors(specs)):
-        plan = covered_total(run.alone, groups, run.joined)
-
-        def raised() -> float | None:
-            bounded = run.bounded or bounded_network(workload, run.hardware, results, run.segments)
-            return bounded.bound(options.metric, plan, None if options.gap is None else run.late) if bounded else None
-        bound, lost = attempted("gap", raised)
-        status += f"; {lost}" if lost else ""
+    if bound is None and not mapped:
+        results = tuple(with_bounds(results, run.late))
+        if not (run.late() or run.cut or options.calibration or sparse_tensors(specs)):
+            bound, lost = attempted("gap", lambda: least_value(workload, run.hardware, results, run.segments,
+                                                               options.metric))
+            status += f"; {lost}" if lost else ""
+    elif bound is not None:
+        results = run.results
     return network_result(workload, run.hardware, list(results), descended.sigma if descended else {}, groups,
                           run.history, options.as_dict(), status, clock.spent(), apart, bound)
 

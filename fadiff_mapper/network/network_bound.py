@@ -32,8 +32,6 @@ from functools import partial
 from itertools import combinations, pairwise, permutations
 from math import inf, prod, sqrt
 
-import numpy as np
-
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.candidates import alike, cuts_whole, shared_loops
@@ -61,12 +59,12 @@ most, where plans trade energy against cycles all along a hyperbola: a limit of 
 LOOPS = 5
 """Loops of a group at most that are divided by order: 120 orders. A limit of time."""
 
-MOST_PARTS = 500_000
-"""Parts of groups that are made for a bound unless a gap is asked for: a limit of time, about a second."""
+MOST_WORK = 1_500_000
+"""Layers of parts of groups that are bounded unless a gap is asked for: a limit of time, one to two seconds."""
 
-PARTS, RAISED = 4_000, 2e-3
-"""Parts of a segment's groups that are made before the path is found again; and the part by which the price of the
-segment is raised at least until then. Set by hand."""
+WORK, RAISED = 10_000, 2e-3
+"""Layers of parts of one segment's groups that are bounded before the path is found again; and the part by which the
+price of the segment is raised at least until then. Set by hand."""
 
 
 @dataclass(frozen=True)
@@ -103,12 +101,13 @@ class LeastGroup:
         return max(least, self.bound.lower(*_sums(energy, cycles))) if self.bound else least
 
     def raise_price(self, energy: float, cycles: float, goal: float) -> int:
-        """Divides the groups until their least price is a goal, or some parts are made; returns how many were."""
+        """Divides the groups until their least price is a goal, or for some time; returns how many layers of parts were
+        bounded."""
         if not self.bound:
             self.bound = self.parts()
             self.ended = self.bound is None
             return int(not self.ended)
-        return self.bound.refine(*_sums(energy, cycles), goal, PARTS)
+        return self.bound.refine(*_sums(energy, cycles), goal, WORK)
 
 
 def _sums(energy: float, cycles: float) -> tuple[float, float]:
@@ -159,14 +158,16 @@ class NetworkLeast:
         """The least price of all plans at prices per pJ and per cycle."""
         return self.path(energy, cycles)[0]
 
-    def raise_price(self, energy: float, cycles: float, goal: float, most: int, over: Over = never) -> int:
-        """Divides the groups of plans of the least price until that is a goal, no group of one can be divided, so many
-        parts were made, or time is over; returns how many were made."""
+    def raise_price(self, energy: float, cycles: float, most: int, over: Over = never) -> int:
+        """Divides the groups of plans of the least price until no group of one can be divided, so many layers of parts
+        were bounded, or time is over; returns how many were."""
+        goal = energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
+            layer.price(energy, cycles) for layer in self.alone.values())
         made, more = 0, 1
         while more and made < most and not over():
             total, taken = self.path(energy, cycles)
             groups = list({id(group): group for group in taken if not group.ended}.values())
-            if total >= goal or not groups:
+            if not groups:
                 break
             more = 0
             for group in groups:
@@ -175,25 +176,22 @@ class NetworkLeast:
             made += more
         return made
 
-    def bound(self, metric: str, plan: OperatingPoint | None = None, over: Over | None = None) -> float:
+    def bound(self, metric: str, over: Over | None = None) -> float:
         """The value of "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles that no plan undercuts.
 
-        Args:
-            metric: The metric.
-            plan: Energy and cycles of a plan: groups are divided until the bound is as high, or can rise no further.
-                None: they are not divided.
-            over: Tells whether time for that is over; None: it ends after `MOST_PARTS` parts.
+        Groups are divided until no bound can rise further, or `over` tells that time is over; None: until `MOST_WORK`
+        layers of parts were bounded.
         """
-        left, over = (MOST_PARTS, never) if over is None else (1 << 62, over)
+        left, over = (MOST_WORK, never) if over is None else (1 << 62, over)
         if metric != "edp":
             energy, cycles = float(metric == "energy"), float(metric == "delay")
-            if plan:
-                self.raise_price(energy, cycles, energy * plan.energy_pj + cycles * plan.cycles, left, over)
+            self.raise_price(energy, cycles, left, over)
             return SLACK * self.price(energy, cycles)
+        apart = summed([self.besides, *(OperatingPoint(own.energy_pj, own.cycles) for own in self.alone.values())])
         at = [(1.0, 0.0), (0.0, 1.0)]   # prices by falling weight of energy: neighbours meet at the corners
-        if plan and plan.energy_pj and plan.cycles:
-            at.insert(1, (1 / plan.energy_pj, 1 / plan.cycles))
-            left -= self.raise_price(*at[1], 2.0, left, over)
+        if apart.energy_pj and apart.cycles:
+            at.insert(1, (1 / apart.energy_pj, 1 / apart.cycles))
+            left -= self.raise_price(*at[1], left, over)
         while True:
             lines = [(energy, cycles, self.price(energy, cycles)) for energy, cycles in at]
             corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
@@ -202,20 +200,23 @@ class NetworkLeast:
             if not prod(corners[least]):    # a network without energy
                 return 0.0
             energy, cycles = 1 / corners[least][0], 1 / corners[least][1]
-            if plan:
-                left -= self.raise_price(energy, cycles, 2.0, left, over)
+            left -= self.raise_price(energy, cycles, left, over)
             if self.price(energy, cycles) <= 2 * (1 + TANGENT) or len(at) == MOST_LINES:
                 return SLACK * prod(corners[least])
             at.insert(least + 1, (energy, cycles))
 
 
-def bounded_network(workload: Workload, hardware: Hardware, results: Sequence[Result],
-                    segments: Sequence[Segment]) -> NetworkLeast | None:
-    """The bound of a network whose distinct layers by themselves have these results with their bounds, in the order of
-    `workload.distinct()`; the other arguments and None as of `network_least`."""
+def least_value(workload: Workload, hardware: Hardware, results: Sequence[Result], segments: Sequence[Segment],
+                metric: str, over: Over | None = None) -> float | None:
+    """The value of a metric that no plan undercuts, None where it has no bound.
+
+    `results` are the mapping of every distinct layer by itself with its bound, in the order of `workload.distinct()`;
+    `over` is as of `NetworkLeast.bound`, the other arguments as of `network_least`.
+    """
     bounds = [LeastLayer(bound.energy, bound.delay, bound.edp) if (bound := result.bound) else None
               for result in results]
-    return network_least(workload, hardware, [result.spec for result in results], bounds, segments)
+    least = network_least(workload, hardware, [result.spec for result in results], bounds, segments)
+    return least.bound(metric, over) if least else None
 
 
 def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer | None],
@@ -321,16 +322,7 @@ class LayerInGroup:
         """The least energy and cycles of one run where each word comes from outside once."""
         if self.least is None:
             return NOTHING
-        inward = float(self.least.inward @ self.home_read)
-        return OperatingPoint(self.done * (self.least.energy + self.copied + inward + self.least.outside),
-                              self.done * max(self.least.cycles, self.least.crossing))
-
-    @property
-    def home_read(self) -> np.ndarray:
-        """pJ per word that the home reads, of each data space, [T]."""
-        machine = prepare_layer(self.spec.arch, self.spec.problem, self.spec.tables).machine
-        share = element_shares(self.spec.arch, self.spec.problem)[0]
-        return np.asarray((word_energy(machine).read * share)[self.home])
+        return OperatingPoint(self.done * (self.least.energy + self.copied), self.done * self.least.cycles)
 
 
 def in_group(spec: Spec, home: int, handed: Mapping[str, bool], done: float) -> LayerInGroup:
@@ -388,7 +380,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
                    and (space.name in keep or space.name in read) and all(len(rank) == 1 for rank in space.ranks)]
         tables.append({
-            "energy": layer.done * (layer.least.energy + layer.copied), "cycles": layer.done * layer.least.cycles,
+            "energy": layer.done * (layer.least.inside + layer.copied), "cycles": layer.done * layer.least.busy,
             "written": layer.done * problem.tensor_size(problem.output) * layer.written, "done": layer.done,
             "fill": float(fill.min()) if all(space.name in keep for space in outside) else 0.0,
             "unfinished": sums_room(layer.spec, home, float(usable)),

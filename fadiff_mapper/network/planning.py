@@ -49,7 +49,7 @@ from fadiff_mapper.fusion.prices import (
 )
 from fadiff_mapper.fusion.segments import Segment, chains, runs_in_order, segments
 from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
-from fadiff_mapper.network.network_bound import NetworkLeast, bounded_network
+from fadiff_mapper.network.network_bound import least_value
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
@@ -156,8 +156,7 @@ class PlanningRun:
     strategies: dict[str, str] = field(default_factory=dict)  # the best strategies for tiles that are known
     tiles: float = 0.0  # mappings of tiles to write for the best plan so far (`planning_clock.tiles_to_write`)
     cut: bool = False  # whether there was no time to list all segments
-    bounded: NetworkLeast | None = None  # the bound on all plans, where a gap is asked for
-    least: float | None = None  # the metric that no plan undercuts, likewise
+    least: float | None = None  # the metric that no plan undercuts, where a gap is asked for
     memory: TileMemory = field(default_factory=TileMemory)
     every: Sequence[tuple[Segment, SegmentState]] = ()  # every segment with its state; equal segments share one
     known: Mapping[Any, SegmentState] = field(default_factory=dict)  # the state of every distinct segment, by its key
@@ -255,8 +254,8 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
     run.cut = listed()
     if run.options.gap is not None and not (run.cut or run.late()):
         run.results = tuple(with_bounds(run.results, run.late))
-        run.bounded = None if run.late() else bounded_network(run.workload, run.hardware, run.results, run.segments)
-        run.least = run.bounded.bound(run.options.metric, run.total, run.late) if run.bounded else None
+        run.least = None if run.late() else least_value(run.workload, run.hardware, run.results, run.segments,
+                                                        run.options.metric, run.late)
     if run.descended:
         for key, own in run.descended.candidates(run.hardware, run.segments, run.bases, run.price, run.over).items():
             propose(run, run.known[key], own)

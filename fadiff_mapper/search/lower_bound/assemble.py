@@ -337,20 +337,20 @@ def _any_factors(space: MapSpace) -> MapSpace:
 
 @dataclass(frozen=True)
 class LeastInSteps:
-    """Values that no mapping of a layer undercuts, part by part, whatever the steps in which the layer runs.
+    """Values that no mapping of a layer undercuts, whatever the steps in which the layer runs.
 
     Attributes:
-        energy: pJ on the chip, besides the words that the home reads.
-        cycles: Cycles that the arithmetic and all levels but the outermost one need.
-        outside: pJ of the outermost level, and of filling the home from there.
-        crossing: Cycles that the outermost level needs.
+        energy: pJ, where each word from and to the outermost level comes and goes once.
+        cycles: Cycles likewise.
+        inside: pJ on the chip, besides words that the home reads, and those that it takes from the outermost level.
+        busy: Cycles that the arithmetic and all levels but the outermost one need.
         inward: Words that the home reads of each data space, [T].
     """
 
     energy: float
     cycles: float
-    outside: float
-    crossing: float
+    inside: float
+    busy: float
     inward: np.ndarray
 
 
@@ -369,33 +369,31 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int) -> LeastInS
             layer.projection.windowed, layer.projection.read_write, strict=True)):
         return None
     every, none = np.ones(shape), np.zeros(shape)
-    whole = _energies(layer, inputs, LeastShares(every, every, every, 1.0, 1.0))
-    top, filled, here = none.copy(), none.copy(), none.copy()
-    top[-1], filled[-1], filled[home], here[home] = 1.0, 1.0, 1.0, 1.0
-    outer = AccessPrices(whole.read * top, whole.fill * filled, whole.update * top, whole.sums * top)
-    inner = AccessPrices(whole.read * (1 - top - here), whole.fill * (1 - filled), whole.update * (1 - top),
-                         whole.sums * (1 - top))
     shares = LeastShares(every, every, every, 1.0, 1.0)
+    whole = _energies(layer, inputs, shares)
+    chip, other = every.copy(), every.copy()    # all levels but the outermost one; all but that and the home
+    chip[-1], other[-1], other[home] = 0.0, 0.0, 0.0
+    inner = AccessPrices(whole.read * other, whole.fill * other, whole.update * chip, whole.sums * chip)
     states = cache(partial(parallelism, space, inputs.spread, over=never))
-    found = []
+    found: list[tuple[float, float, float, float]] = []
+    inward = np.full(shape[1], np.inf)
     for keepers in itertools.product(*kept):
         choice = keep_choice(inputs, states, keepers)
+        nothing = np.zeros_like(choice.states.macs)
 
-        def total(prices: AccessPrices, choice: KeepChoice = choice) -> np.ndarray:
-            return np.asarray(sum((addend.value for addend in least_total(layer, inputs, choice, prices)),
-                                  np.zeros_like(choice.states.macs)))
+        def total(prices: AccessPrices, choice: KeepChoice = choice, nothing: np.ndarray = nothing) -> np.ndarray:
+            return np.asarray(sum((addend.value for addend in least_total(layer, inputs, choice, prices)), nothing))
+
         limits = _cycle_limits(layer, inputs, choice, shares)
-        outermost = layer.arch.levels[-1].name
-        cycles, crossing = (np.maximum.reduce([np.zeros_like(choice.states.macs), *(
-            limit.value for limit in limits if (limit.where == outermost) == outside)]) for outside in (False, True))
-        arithmetic = _compute_and_leakage(layer, inputs, choice.states.macs, cycles, shares)
-        inward = []
+        cycles = np.maximum.reduce([limit.value for limit in limits])
+        busy = np.maximum.reduce([nothing, *(limit.value for limit in limits
+                                             if limit.where != layer.arch.levels[-1].name)])
+        energies = [total(prices) + sum(addend.value for addend in _compute_and_leakage(
+            layer, inputs, choice.states.macs, delay, shares)) for prices, delay in ((whole, cycles), (inner, busy))]
+        found.append((energies[0].min(), cycles.min(), energies[1].min(), busy.min()))
         for t in range(shape[1]):
             own = none.copy()
             own[home, t] = 1.0
-            inward.append(total(AccessPrices(own, none, none, none)).min())
-        found.append((total(inner) + sum(addend.value for addend in arithmetic), cycles, total(outer), crossing,
-                      np.array(inward)))
-    energy, cycles, outside, crossing = (min(float(values.min()) for values in part) * SLACK
-                                         for part in list(zip(*found, strict=True))[:4])
-    return LeastInSteps(energy, cycles, outside, crossing, np.min([own[-1] for own in found], axis=0))
+            inward[t] = min(inward[t], total(AccessPrices(own, none, none, none)).min())
+    energy, cycles, inside, busy = (SLACK * float(min(values)) for values in zip(*found, strict=True))
+    return LeastInSteps(energy, cycles, inside, busy, inward)
