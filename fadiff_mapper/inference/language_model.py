@@ -5,6 +5,7 @@ Keys and their defaults follow the configuration classes of github.com/huggingfa
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.base.errors import listed
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.inputs.yaml.located import (
     Map,
@@ -27,7 +28,7 @@ from fadiff_mapper.inputs.yaml.located import (
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.coverage import require_coverage
-from fadiff_mapper.workload.readers.load_network import load_network
+from fadiff_mapper.workload.readers.load_network import REFUSED, load_network
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,8 @@ class TracedModel:
     """A PyTorch module of tokens without a configuration: its prompts are traced, and its cache is not known."""
 
     module: Any  # the torch.nn.Module
-    layers = (Layers("network", 1, 0),)
-    cached_words = 0
+    layers = (Layers("network", 1, 0),)  # all of it, as one kind of layers
+    cached_words = 0  # words that are known to be cached of a token
 
     @property
     def name(self) -> str:
@@ -127,6 +128,8 @@ HARMLESS = ("transformers_version", "use_cache", "cache_implementation", "layer_
             "max_window_layers", "num_experts_per_token", "query_pre_attn_scalar", "hidden_activation", "pruned_heads",
             "num_beams", "num_beam_groups", "num_return_sequences", "qk_head_dim")
 """Keys with such words that bear on no cost, or are read together with another one."""
+ACCEPTED = ("a config.json of transformers, bundled:models/NAME, or in Python a dict of the same keys or a PyTorch "
+            "module")
 BOUND, MOST_LAYERS = 2 ** 31, 10_000  # of an extent, and layers: plain safety limits
 
 
@@ -149,15 +152,19 @@ def read_model(source: Any) -> LanguageModel:
     configuration of transformers or a module that has one.
 
     Raises SpecError for an unknown family, a missing key, an extent out of range, or an unknown key that may bear on
-    the cost (`MATTERS`); FadiffError where there is no such file.
+    the cost (`MATTERS`); FadiffError where there is no such file, and for all else.
     """
     source = _configuration(source) or source
     if isinstance(source, Mapping):
         node = with_places(dict(source), Where("model"))
         assert isinstance(node, Map)
         title = ""
+    elif not isinstance(source, str | os.PathLike):
+        raise FadiffError(f"a model: found {type(source).__name__}; accepted: {ACCEPTED}")
     else:
         path = bundled_files.one_path(source)
+        if path.suffix.lower() in REFUSED:
+            raise FadiffError(f"{path}: cannot be read without running code from it; accepted: {ACCEPTED}")
         node, title = load_file(path), path.parent.name if path.name == "config.json" else path.stem
     reader = Reader(node)
     family = reader.take("model_type", one_of(*FAMILIES))

@@ -18,8 +18,8 @@ from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.inputs.load import read_document
 from fadiff_mapper.inputs.native.arch import cycle_seconds
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
-from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Map, Seq
 from fadiff_mapper.model.stats import Stats, actual_count
 from fadiff_mapper.output.run_files import map_txt

@@ -26,7 +26,7 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse, reuse_of
 from fadiff_mapper.search.lower_bound import least_traffic
 from fadiff_mapper.search.lower_bound.assemble import LowerBound, lower_bound
-from fadiff_mapper.search.lower_bound.least_traffic import joint_tiles, merged, undominated
+from fadiff_mapper.search.lower_bound.least_traffic import bound_inputs, merged, undominated
 from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace
 
 ANCHORS = Path(__file__).parents[3] / "shared" / "anchors" / "layers.json"
@@ -129,7 +129,7 @@ def test_a_layer_rich_in_divisors_has_no_more_tiles_than_are_tried(design: str) 
     rich = {"C": 720, "M": 720, "P": 120, "Q": 120}
     bounds = {name: rich.get(name, 1) for name in spec.problem.dimensions}
     layer, space = prepared(replace(spec, problem=Problem("conv", bounds, spec.problem.dataspaces)))
-    groups = [level for level in joint_tiles(space) if level is not None and not level.single]
+    groups = [level for level in bound_inputs(space).tiles if level is not None and not level.single]
     assert groups
     assert all(level.words.shape[1] <= least_traffic.MOST_TILES for level in groups)
     bound, once = lower_bound(layer, space), lower_bound(layer, space, tiled=False)

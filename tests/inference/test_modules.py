@@ -129,4 +129,8 @@ def test_what_a_traced_module_cannot_do_is_one_line(tmp_path: Path) -> None:
         infer(llama(), TPU, prompt=128, generate=1, serving_profile=True, output=tmp_path)
     with pytest.raises(FadiffError, match=r"Linear: torch\.export cannot trace it"):
         infer(nn.Linear(4, 4), TPU, prompt=128, generate=1)
+    with pytest.raises(FadiffError, match=r"a model: found int; accepted: a config\.json of transformers, bundled:"):
+        infer(3, TPU)
+    with pytest.raises(FadiffError, match=r"model\.pt: cannot be read without running code from it; accepted: "):
+        infer(tmp_path / "model.pt", TPU)
     assert not list(tmp_path.iterdir())

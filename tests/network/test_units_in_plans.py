@@ -14,6 +14,8 @@ from fadiff_mapper.fusion import evaluate_group
 from fadiff_mapper.fusion.segments import segments
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.model.vector_cost import vector_cost
+from fadiff_mapper.network.checkpoint import batch_key
+from fadiff_mapper.network.tile_mappings import LIGHT
 from fadiff_mapper.output.network_files import plan_yaml
 from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.output.terminal.networks import print_plan
@@ -94,6 +96,13 @@ def test_every_output_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     said = " ".join(capsys.readouterr().out.split())
     assert f"on compute units: {in_words(fused.workload.vector_operators())}" in said and "not counted" not in said
     assert f"of VectorUnit {written['units_cost']['VectorUnit']['cycles']} cycles" in said
+
+
+def test_a_checkpoint_tells_groups_apart_that_have_other_room_or_steps() -> None:
+    group = plan().groups[0].group
+    assert group.double_buffered and not group.skips
+    assert len({batch_key([own], (1.0, 1.0), LIGHT.of(0, 1)) for own in (
+        group, replace(group, double_buffered=frozenset()), replace(group, skips=True))}) == 3
 
 
 def test_without_units_operators_cost_nothing() -> None:

@@ -13,7 +13,14 @@ from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed
 from fadiff_mapper.inputs.native.hyphens import underscored
-from fadiff_mapper.inputs.native.mapping import Order, factors_text, parse_factors, parse_permutation, permutation_text
+from fadiff_mapper.inputs.native.mapping import (
+    LoopFactor,
+    Order,
+    factors_text,
+    parse_factors,
+    parse_permutation,
+    permutation_text,
+)
 from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.inputs.spec.keys import CONSTRAINT, CONSTRAINT_TYPES, NATIVE_CONSTRAINTS, picked
@@ -168,9 +175,8 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
     if kind == "parallelism" and level != 0:
         raise at.error(f'found "{name}"', f"the innermost storage level, {names[0]}, for {spelling}")
     found: list[tuple[str, Any, Where]] = []  # part, value, place
-
-    def order(value: Any, where: Where) -> Order:
-        return parse_permutation(value, where, problem.dimensions, commas=True)
+    factors: tuple[LoopFactor, ...] = ()
+    permutation: Order = ((), ())
 
     def dataspaces(listed_names: Seq) -> list[str]:
         """The names in a list of data spaces. Raises SpecError for an unknown or repeated one."""
@@ -191,7 +197,8 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
             limited = [factor.dimension for factor in factors if factor.operator == operator]
             found += [(f"{LIMITS[operator]}.{dimension}", limit, attributes.at(key))
                       for dimension in problem.dimensions if limit is not None and dimension not in limited]
-        permutation = attributes.take("permutation", order, ((), ()))
+        permutation = attributes.take("permutation", lambda value, where: parse_permutation(
+            value, where, problem.dimensions, commas=True), permutation)
         if any(permutation):
             found.append(("order", permutation, attributes.at("permutation")))
     for key, kept in (("keep", True), ("bypass", False)) if "keep" in in_attributes else ():
@@ -214,10 +221,9 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
         key: value for reader in (own, attributes) for key, value in plain(reader.node).items()
         if key not in ("target", "name", "type", "attributes")}
     if literal.get("factors"):
-        literal["factors"] = factors_text(parse_factors(literal["factors"], node.where, problem.bounds,
-                                                        leniency=Leniency(strict=False)))
+        literal["factors"] = factors_text(factors)
     if literal.get("permutation"):
-        literal["permutation"] = permutation_text(*order(literal["permutation"], node.where))
+        literal["permutation"] = permutation_text(*permutation)
     return ([ConstraintStatement(level, kind, *part) for part in found],
             {key: value for key, value in literal.items() if value != []})
 

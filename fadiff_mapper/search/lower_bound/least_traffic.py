@@ -17,11 +17,11 @@ call before delivered. Where d slides a window, a share of the tile is new at ev
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
@@ -124,21 +124,7 @@ class JointTiles:
                           self.steps, self.extents.take(chosen), self.single)
 
 
-def joint_tiles(space: MapSpace) -> list[JointTiles | None]:
-    """For each level every joint tile that the divisors and the factor constraints allow, in groups where too many.
-
-    Levels with equal choices share the arrays.
-    """
-    levels = space.levels
-    along = [_extents(bound, tuple(here.spatial.choices[name] for here in levels),
-                      tuple(here.temporal.choices[name] for here in levels))
-             for name, bound in space.problem.bounds.items()]
-    extents = list(zip(*along, strict=True))
-    tiles = {choices: _tiles(space, choices) for choices in set(extents)}
-    return [tiles[choices] for choices in extents]
-
-
-def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles | None:
+def joint_tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles | None:
     """The joint tiles of the given numbers of points in each dimension, ascending; None where groups stay too many.
 
     Where tiles are too many, neighbouring extents of a dimension form groups with a least and a most number of points.
@@ -277,6 +263,12 @@ def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) ->
     ranks = [[[term.dimension for term in rank if problem.bounds[term.dimension] > 1] for rank in ds.ranks]
              for ds in problem.dataspaces]
     bounded = [tiled and space.architecture.levels[level].usable is not None for level in levels]
+    # for each level the extents of its joint tiles in every dimension; levels with equal choices share the tiles
+    extents = [()] * len(bounded) if not any(bounded) else list(zip(*(
+        _extents(bound, tuple(here.spatial.choices[name] for here in space.levels),
+                 tuple(here.temporal.choices[name] for here in space.levels))
+        for name, bound in problem.bounds.items()), strict=True))
+    tiles = {choices: joint_tiles(space, choices) for choices in set(itertools.compress(extents, bounded))}
     instances = np.array([most_instances(space, level) for level in levels], dtype=np.float64)
     windowed, spread = tuple(any(len(rank) > 1 for rank in own) for own in ranks), spread_of(space)
     divided = [any(widest[name] > 1 for widest in spread.widest for rank in own if len(rank) > 1 for name in rank)
@@ -287,8 +279,7 @@ def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) ->
         space, np.array([touched_words(ds, problem.bounds) for ds in problem.dataspaces]), instances,
         instances * np.array([np.inf if level.usable is None else level.usable for level in space.architecture.levels]),
         tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks), windowed, lost,
-        tuple(tiles if limited else None for tiles, limited in zip(joint_tiles(space), bounded, strict=True))
-        if tiled else (None,) * len(bounded),
+        tuple(tiles[choices] if limited else None for choices, limited in zip(extents, bounded, strict=True)),
         spread, element_shares(space.architecture, problem)[1])
 
 
@@ -316,7 +307,7 @@ class KeepChoice:
 
 def keep_choice(inputs: BoundInputs, states: States, keepers: Keepers) -> KeepChoice:
     """One choice, with the alternatives of its crossings on the joint tiles of every level."""
-    rows = sorted((inner, t, outer) for t, kept in enumerate(keepers) for inner, outer in pairwise(kept))
+    rows = sorted((inner, t, outer) for t, kept in enumerate(keepers) for inner, outer in itertools.pairwise(kept))
     tops = sorted({inner for inner, _, _ in rows})
     ends = tuple(sum(inner <= top for inner, _, _ in rows) for top in tops)
     words = tuple(_alternatives(inputs, keepers, [(t, inner) for inner, t, _ in rows[:end]], top)
