@@ -10,9 +10,11 @@ from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fadiff_mapper.model.energy_latency import outermost_accesses
 from fadiff_mapper.model.evaluate import Evaluation, Scores
-from fadiff_mapper.model.legality import excess
+from fadiff_mapper.model.legality import LegalityCheck
 
 FILE = Path(__file__).parents[1] / "fadiff_mapper" / "kernel" / f"_parts{EXTENSION_SUFFIXES[0]}"
 LOADER = ExtensionFileLoader("_parts", str(FILE))
@@ -21,6 +23,15 @@ assert SPEC is not None
 parts: Any = module_from_spec(SPEC)
 """The functions; they take the classes of `_kernel`."""
 LOADER.exec_module(parts)
+
+
+def excess(checks: list[LegalityCheck]) -> np.ndarray:
+    """Distance from legality, [B]: the sum over broken limits of |log2(asked / available)|, and 0.1 for each."""
+    total = np.zeros(len(checks[0].broken))
+    for check in checks:
+        ratio = np.maximum(check.amount, 1e-9) / max(check.limit, 1e-9)
+        total += check.broken * (np.abs(np.log2(ratio)) + 0.1)
+    return total
 
 
 def scores_of(evaluation: Evaluation) -> Scores:

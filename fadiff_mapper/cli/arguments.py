@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from fadiff_mapper import api
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.base.program_start import INTERRUPTED
 from fadiff_mapper.inputs.energy.source_names import CHOICES
 from fadiff_mapper.search.options import MODELS, MOST_THREADS
 
 if TYPE_CHECKING:
     from fadiff_mapper.api import Calibration, Spec
 
-__all__ = ["INTERRUPTED"]
-
 DONE, CHECK_FAILED, BAD_INPUT = 0, 1, 2
 """Exit codes: done; a check failed (constraints contradict each other, or real Timeloop disagrees); the input or the
-arguments are wrong, and the error lines say what is accepted. `INTERRUPTED` is that of Ctrl-C."""
+arguments are wrong, and the error lines say what is accepted. `base.program_start.INTERRUPTED` is that of Ctrl-C."""
 
 T = TypeVar("T")
 

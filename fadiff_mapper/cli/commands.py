@@ -13,9 +13,10 @@ from fadiff_mapper.base import atomic_files, bundled_files
 from fadiff_mapper.base.deadline import interruptible, reading_in_time
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
+from fadiff_mapper.base.program_start import INTERRUPTED
 from fadiff_mapper.base.standard_streams import say, say_error
 from fadiff_mapper.cli import arguments
-from fadiff_mapper.cli.arguments import CHECK_FAILED, DONE, INTERRUPTED, Commands
+from fadiff_mapper.cli.arguments import CHECK_FAILED, DONE, Commands
 from fadiff_mapper.inputs.spec.spec import METRICS
 from fadiff_mapper.network import options as network_options
 from fadiff_mapper.search import options as search_options

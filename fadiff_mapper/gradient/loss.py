@@ -7,8 +7,7 @@ the alignment of fused layers, belongs to `network_cost.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 
@@ -24,8 +23,7 @@ Available: TypeAlias = "torch.Tensor | float"
 """Words or units available: one number for all columns of a batch, or one for each, [B]."""
 
 
-@dataclass(frozen=True)
-class MachineLimits:
+class MachineLimits(NamedTuple):
     """The capacities and meshes that mappings may use."""
 
     usable: tuple[Available | None, ...]  # Words of every level that the tiles may fill, innermost first; None is

@@ -18,12 +18,13 @@ from math import prod
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_map
 
 from fadiff_mapper.fusion.estimates import sum_level
 from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.fusion.tile_steps import read_slide, space_of
 from fadiff_mapper.gradient.gumbel_softmax import FactorPlaces, places_of
-from fadiff_mapper.gradient.loss import Available, MachineLimits
+from fadiff_mapper.gradient.loss import MachineLimits
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.layer_family import LayerFamily, batch_key, family_of
@@ -40,11 +41,10 @@ class RelaxedMachine:
     limits: MachineLimits                  # Capacities and meshes, [R] each where they are not the same for all
 
     def for_members(self, members: int) -> RelaxedMachine:
-        def repeated(values: tuple[Available | None, ...]) -> tuple[Available | None, ...]:
-            return tuple(value.repeat(members) if isinstance(value, torch.Tensor) else value for value in values)
-        constants = {name: value.repeat(*[1] * (value.dim() - 1), members) for name, value in self.constants.items()}
-        limits = {name: repeated(getattr(self.limits, name)) for name in MachineLimits.__dataclass_fields__}
-        return RelaxedMachine(constants, MachineLimits(**limits))  # type: ignore[arg-type]
+        """The same machines once for each of so many members of a family."""
+        return RelaxedMachine(*tree_map(
+            lambda value: value.repeat(*[1] * (value.dim() - 1), members) if isinstance(value, torch.Tensor) else value,
+            (dict(self.constants), self.limits)))
 
     def put_into(self, layer: PreparedLayer) -> PreparedLayer:
         """A layer on these machines, for the smooth model only: architecture and compiled form stay unchanged."""

@@ -9,7 +9,8 @@
 
 namespace fadiff {
 
-// Octaves that every broken limit adds, and what stands in for an amount or limit of 0: as in model/legality.py.
+// Octaves that every broken limit adds, so that one broken by a hair still counts and breaking fewer is better; and what
+// stands in for an amount or a limit of 0, so that logarithms stay finite.
 constexpr double EACH_BROKEN_LIMIT = 0.1, SMALLEST = 1e-9;
 
 // Marks the lanes that break a limit as illegal, by as many octaves.

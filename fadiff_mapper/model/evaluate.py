@@ -200,8 +200,8 @@ class Scores:
     energy: np.ndarray               # [B]. Total energy in pJ
     last_level_accesses: np.ndarray  # [B]. Accesses of the outermost level in words
     legal: np.ndarray                # [B]. Whether Timeloop accepts the mapping
-    excess: np.ndarray               # [B]. Octaves by which the mapping breaks its limits, see `legality.excess`; 0
-                                     # where legal
+    excess: np.ndarray               # [B]. Octaves by which the mapping breaks its limits, see
+                                     # `kernel/evaluate.cpp:refuse`; 0 where legal
 
 
 def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | None = None,

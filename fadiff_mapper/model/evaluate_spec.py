@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.native.tables import total_areas
@@ -126,13 +127,11 @@ def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests
             batches.setdefault((id(layer.compiled), nest.residual), []).append(index)
     for batch in batches.values():
         evaluation = evaluate_nest(layers[batch[0]], joined([nests[index] for index in batch]), details=True)
-        first, origins = specs[batch[0]].tables, _origins(specs[batch[0]])
+        origins: dict[int, Any] = {}  # by tables, which are equal in their numbers, but maybe from other places
         for row, index in enumerate(batch):
             if not evaluation.legal[row]:
                 raise rejection(violations(evaluation.checks, row))
-            own = specs[index].tables  # equal in their numbers, but maybe from other places
-            same_sources = own is first or ([table.source for table in own.ert] == [table.source for table in first.ert]
-                                            and own.area_source == first.area_source)
-            found[index] = stats_of(layers[index], evaluation, row,
-                                    *(origins if same_sources else _origins(specs[index])))
+            if (tables := id(specs[index].tables)) not in origins:
+                origins[tables] = _origins(specs[index])
+            found[index] = stats_of(layers[index], evaluation, row, *origins[tables])
     return [found[index] for index in range(len(specs))]

@@ -8,7 +8,6 @@ tensors that stay there; `Room` says how much is left for a mapping.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -22,16 +21,9 @@ from fadiff_mapper.model.tiles import Usage, total
 
 NOWHERE = "one of the tensors is bypassed in all storage levels"
 
-EACH_BROKEN_LIMIT = 0.1
-"""Octaves that every broken limit adds to `excess`, so that a limit broken by a hair still counts and breaking fewer
-limits is better."""
-
 MOST_RECEIVERS = _kernel.MOST_RECEIVERS
 """Instances below one instance of a level that a mapping may use: where their places matter they are counted one by
 one (`kernel/receivers.hpp`). Timeloop has no such limit; machines have a few thousand."""
-
-SMALLEST = 1e-9
-"""Replaces an amount or a limit of 0, so that logarithms stay finite."""
 
 
 @dataclass(frozen=True)
@@ -167,12 +159,3 @@ def rejection(broken: list[Violation]) -> InvalidMapping:
     same_level = [v for v in broken[1:] if v.level == first.level and v.constraint in ("instances", "x", "y")]
     tile_first = first.constraint in ("capacity", "metadata", "utilization")
     return InvalidMapping(first.level, first.reason + (same_level[0].reason if tile_first and same_level else ""))
-
-
-def excess(checks: list[LegalityCheck]) -> np.ndarray:
-    """Distance from legality, [B]: the sum over broken limits of |log2(asked / available)|, and a little for each."""
-    total = np.zeros(len(checks[0].broken))
-    for check in compress(checks, np.any([check.broken for check in checks], axis=1)):
-        ratio = np.maximum(check.amount, SMALLEST) / max(check.limit, SMALLEST)
-        total += check.broken * (np.abs(np.log2(ratio)) + EACH_BROKEN_LIMIT)
-    return total

@@ -17,7 +17,7 @@ from fadiff_mapper.fusion.group_cost import fused_mapping
 from fadiff_mapper.fusion.tile_steps import LayerSteps, layer_steps, moved_rank, space_of, step_classes, touched_points
 from fadiff_mapper.inputs.spec.problem import DataSpace, Term
 from fadiff_mapper.inputs.spec.tables import compute_energy, storage_energy
-from fadiff_mapper.inputs.yaml.load import dump
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.inputs.yaml.place import Where
 

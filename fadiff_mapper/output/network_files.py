@@ -17,7 +17,7 @@ from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import json_text, paragraph
 from fadiff_mapper.fusion import FusedGroup, FusedLink, Stay
 from fadiff_mapper.fusion.fused_group import Hardware
-from fadiff_mapper.inputs.yaml.load import dump
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.network.result import NetworkResult, plans_among
 from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml
 from fadiff_mapper.output.network_page import network_html

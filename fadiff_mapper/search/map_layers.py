@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from math import inf
@@ -242,23 +242,23 @@ def _with_bound(result: Result, bound: Callable[[], LowerBound | None], task: Ma
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 
+@dataclass(frozen=True)
 class ResultStream:
-    """Passes mappings to the caller of a search, problem by problem."""
+    """Passes mappings to the caller of a search, problem by problem; arguments as for `map_layers`.
 
-    def __init__(self, specs: Sequence[Spec], options: SearchOptions,
-                 on_progress: Callable[[int, Progress], None] | None = None,
-                 on_better: Callable[[int, Result], None] | None = None,
-                 on_end: Callable[[int, Result], None] | None = None, deadline: float = inf,
-                 late: Over = never) -> None:
-        """Arguments as for `map_layers`; once `late` is true, only the last results are passed on.
+    With residual factors problems may have been rounded up, so their mappings are cut off at the bounds.
+    """
 
-        With residual factors problems may have been rounded up, so their mappings are cut off at the bounds.
-        """
-        self.specs, self.options, self.deadline, self.late = specs, options, deadline, late
-        self.on_progress, self.on_better, self.on_end = on_progress, on_better, on_end
-        self.start = time.monotonic()
-        self.handed_at: dict[int, float] = {}   # time of each problem's last report
-        self.handings: list[float] = []         # seconds of each report
+    specs: Sequence[Spec]
+    options: SearchOptions
+    on_progress: Callable[[int, Progress], None] | None
+    on_better: Callable[[int, Result], None] | None
+    on_end: Callable[[int, Result], None] | None
+    deadline: float  # Infinite without a limit
+    late: Over       # Ends what is not needed for the last results
+    start: float = field(default_factory=time.monotonic)
+    handed_at: dict[int, float] = field(default_factory=dict)  # Time of each problem's last report
+    handings: list[float] = field(default_factory=list)        # Seconds of each report
 
     def send_first(self, tasks: Sequence[MappingTask]) -> None:
         """Reports a legal mapping of each problem before the search begins, if one is known."""

@@ -83,10 +83,7 @@ class Result:
     @property
     def gap(self) -> float | None:
         """Share by which that value may be above the best possible; 0: it is the best; None: unknown."""
-        if self.bound is None:
-            return None
-        from fadiff_mapper.search.lower_bound.assemble import gap
-        return gap(self.bound, self.metric, self.value)
+        return None if self.bound is None else self.bound.gap(self.metric, self.value)
 
     def write(self, folder: str | Path) -> None:
         """Writes the files of the run into a folder, made where it does not exist, all or none.

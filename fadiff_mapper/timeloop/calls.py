@@ -18,14 +18,14 @@ from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.inputs.load import read_document
 from fadiff_mapper.inputs.native.arch import cycle_seconds
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
-from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Map, Seq
 from fadiff_mapper.model.stats import Stats, actual_count
 from fadiff_mapper.output.run_files import map_txt
 from fadiff_mapper.timeloop.find_programs import MAPPER, MODEL
 from fadiff_mapper.timeloop.launchers import command
-from fadiff_mapper.timeloop.programs import ProgramOutcome, ProgramSettings, read_arguments, run
+from fadiff_mapper.timeloop.programs import ProgramOutcome, ProgramSettings, run
 
 Specification: TypeAlias = Any
 """A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""
@@ -231,8 +231,7 @@ def _call(program: str, specification: Specification, folder: Path, settings: Pr
                 options += ["--trusted"] if settings.trusted else []
                 return subprocess.Popen([*command(program, options), *extra_args, *files], cwd=folder,
                                         env=dict(settings.environment), stdout=log, stderr=subprocess.STDOUT)
-            done = run(program, read_arguments((*extra_args, *files), folder), settings,
-                       lambda line: say(line, log, flush=True))
+            done = run(program, (*extra_args, *files), settings, lambda line: say(line, log, flush=True), folder)
     except FadiffError as error:
         raise CallFailed(str(error)) from error
     if done.interrupted:

@@ -96,9 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def work() -> int:
         options = parser.parse_args(arguments)
-        from fadiff_mapper.timeloop.programs import ProgramSettings, read_arguments, run  # after mistakes in the words
+        from fadiff_mapper.timeloop.programs import ProgramSettings, run  # after mistakes in the words
         settings = ProgramSettings(dict(os.environ), options.seed, options.time_limit, options.trusted)
-        run(options.program, read_arguments(options.words), settings, said)
+        run(options.program, options.words, settings, said)
         return 0
 
     return ended(work, FAILED, MARK)

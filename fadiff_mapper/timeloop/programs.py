@@ -32,24 +32,15 @@ OWN_RESULT = "timeloop-mapper.map.yaml"
 """Timeloop ignores this name among its inputs, so that `*.yaml` can be given in a folder of results."""
 
 
-@dataclass(frozen=True)
-class ProgramArguments:
-    """A parsed command line."""
-
-    files: tuple[str, ...]  # the input files
-    output: Path = Path(".")  # the folder for the results
-    left_out: tuple[str, ...] = ()  # files that are named but not read (see `OWN_RESULT`)
-
-
-def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> ProgramArguments:
+def read_arguments(words: Sequence[str], folder: Path = Path(".")) -> tuple[list[str], Path]:
     """Reads a command line as Timeloop does in a folder: the last `-o` counts, and its folder must exist.
 
-    Raises FadiffError for an option that is unknown (Timeloop takes it for a file) or lacks its folder, and where no
-    file is named.
+    Returns the named files and the folder for the results. Raises FadiffError for an option that is unknown (Timeloop
+    takes it for a file) or lacks its folder, and where no file is named.
     """
     files: list[str] = []
     output = folder
-    rest = iter(arguments)
+    rest = iter(words)
     for word in rest:
         if word == "-o":
             name = next(rest, None)
@@ -62,10 +53,9 @@ def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> Progra
             files.append(word)
     if not output.is_dir():
         raise FadiffError(f"cannot access output directory: {output}")
-    kept = tuple(name for name in files if name != OWN_RESULT)
-    if not kept:
+    if not {*files} - {OWN_RESULT}:
         raise FadiffError("no input files; accepted: input files and -o FOLDER")
-    return ProgramArguments(kept, output, tuple(name for name in files if name == OWN_RESULT))
+    return files, output
 
 
 def summary_line(stats: Stats) -> str:
@@ -110,8 +100,9 @@ Say = Callable[[str], None]
 """Prints a line of Timeloop's programs."""
 
 
-def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, say: Say) -> ProgramOutcome:
-    """Runs one program; its files are in the output folder afterwards, all or none.
+def run(program: str, words: Sequence[str], settings: ProgramSettings, say: Say,
+        folder: Path = Path(".")) -> ProgramOutcome:
+    """Runs one program by the words of its command line; its files are in the output folder afterwards, all or none.
 
     The run locks the folder from beginning to end; a second run fails before it changes anything. Results of an earlier
     run are removed first, so that no script takes them for new ones; results that are also input stay until new files
@@ -119,28 +110,34 @@ def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, sa
     FadiffError where the input cannot be read, there is no legal mapping, the results cannot be written, or another run
     locks the output folder.
     """
+    named, output = read_arguments(words, folder)
+    files = [name for name in named if name != OWN_RESULT]
     if program not in LEFT_BEHIND:
         raise FadiffError(f'program: found "{program}"; accepted: {listed(LEFT_BEHIND)}')
     names = [f"{program}.{ending}" for ending in LEFT_BEHIND[program]]
     names += RESULT_FILES if program == MAPPER else []
 
     def remove() -> None:
-        inputs = set(map(os.path.realpath, arguments.files))
-        for path in (arguments.output / name for name in names):
+        inputs = set(map(os.path.realpath, files))
+        for path in (output / name for name in names):
             with suppress(OSError):
                 if path.is_file() and not path.is_symlink() and os.path.realpath(path) not in inputs:
                     path.unlink()
 
-    with atomic_files.lock(arguments.output):
+    with atomic_files.lock(output):
         try:
-            atomic_files.check_names(arguments.output, names)
-            spec, tables = _read(program, arguments, settings, say)
-            atomic_files.check_writable(arguments.output)
+            atomic_files.check_names(output, names)
+            for name in files:
+                say(f"input file: {name}")
+            for _ in named[len(files):]:
+                say(f"WARNING: found {OWN_RESULT} in input file list, ignoring.")
+            spec, tables = _read(program, files, settings, say)
+            atomic_files.check_writable(output)
         finally:
             remove()
 
-        def write(files: Mapping[str, str]) -> None:
-            atomic_files.write_files(arguments.output, {**files, **tables})
+        def write(results: Mapping[str, str]) -> None:
+            atomic_files.write_files(output, {**results, **tables})
 
         try:
             if program == MAPPER:
@@ -170,8 +167,7 @@ def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, sa
         return outcome
 
 
-def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings,
-          say: Say) -> tuple[Spec, dict[str, str]]:
+def _read(program: str, files: Sequence[str], settings: ProgramSettings, say: Say) -> tuple[Spec, dict[str, str]]:
     """The input with the energies that Timeloop would use, and the files that Accelergy wrote for it, by name.
 
     As in Timeloop, Accelergy runs only if the input has no ERT and describes components that it can price. It is found
@@ -179,14 +175,10 @@ def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings,
     made safe by `accelergy_tables.answer`, whose FadiffErrors are raised.
     """
     environment = settings.environment
-    for name in arguments.files:
-        say(f"input file: {name}")
-    for name in arguments.left_out:
-        say(f"WARNING: found {name} in input file list, ignoring.")
     for name, value in sorted(environment.items()):
         if name.startswith(CLEARED):
             say(f"WARNING: {name}={value} is ignored: switches of Timeloop's model have no effect here")
-    spec, files = load(*arguments.files, strict=False), dict[str, str]()
+    spec, tables = load(*files, strict=False), dict[str, str]()
     if not any(table.source.startswith("ERT") for table in spec.tables.ert) and not why_not(spec.arch):
         folders = (environment.get(name, "") for name in ("PATH", "ACCELERGYPATH"))
         command = next((found for path in folders if (found := choose_source.installed(path))), None)
@@ -195,13 +187,13 @@ def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings,
             say(f"WARNING: no ERT in the input and no accelergy on the PATH: energies are {sources}")
         else:
             say(f"execute: {command}")
-            answer = (accelergy_tables.answer_about_files(tuple(map(os.path.abspath, arguments.files)), command,
+            answer = (accelergy_tables.answer_about_files(tuple(map(os.path.abspath, files)), command,
                                                           environment) if settings.trusted
                       else accelergy_tables.answer(spec.arch, spec.literal, command, environment))
             for note in answer.notes:
                 say(f"WARNING: {note}")
             spec = replace(spec, tables=answer.tables)
-            files = {f"{program}.{name}": text for name, text in answer.files.items()}
+            tables = {f"{program}.{name}": text for name, text in answer.files.items()}
     for note in spec.notes:
         say(f"WARNING: {note.removeprefix(WARNING)}" if note.startswith(WARNING) else f"note: {note}")
-    return spec, files
+    return spec, tables

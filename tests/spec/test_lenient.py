@@ -23,7 +23,7 @@ from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.output.run_files import result_json
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.timeloop.find_programs import MODEL
-from fadiff_mapper.timeloop.programs import ProgramSettings, read_arguments, run
+from fadiff_mapper.timeloop.programs import ProgramSettings, run
 from fadiff_mapper.timeloop.verify import compared, differences
 from fadiff_mapper.workload.readers.load_network import load_network
 
@@ -279,7 +279,7 @@ def test_the_front_end_counts_with_factors_that_timeloop_ignores(tmp_path: Path)
 def test_programs_in_timeloops_place_are_lenient(tmp_path: Path) -> None:
     file = written(tmp_path, "word_bits: 16,", "word_bits: 16, read-bandwidth: 1,")
     said: list[str] = []
-    done = run(MODEL, read_arguments([str(file)], tmp_path), ProgramSettings({}), said.append)
+    done = run(MODEL, [str(file)], ProgramSettings({}), said.append, tmp_path)
     assert done.stats.to_dict() == evaluate(load(written(tmp_path))).to_dict()
     assert [line for line in said if "read-bandwidth" in line] == [f"WARNING: {done.spec.warnings[0]}"]
 

@@ -27,8 +27,9 @@ from fadiff_mapper.inputs.energy.accelergy_components import (
 from fadiff_mapper.inputs.native.tables import read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import Tables, component_name, missing_actions
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.input_file import read_bytes
-from fadiff_mapper.inputs.yaml.load import dump, load_text
+from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.inputs.yaml.located import Map, with_places
 from fadiff_mapper.inputs.yaml.place import Where
 

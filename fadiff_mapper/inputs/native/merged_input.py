@@ -8,7 +8,7 @@ from fadiff_mapper.inputs.native.mapping import literal_mapping
 from fadiff_mapper.inputs.native.tables import art_tree, ert_tree
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.inputs.yaml.load import dump
+from fadiff_mapper.inputs.yaml.dump import dump
 
 
 def merged_input(spec: Spec, mapping: Mapping | None = None) -> str:

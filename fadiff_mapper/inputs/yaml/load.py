@@ -5,7 +5,7 @@
 Files are UTF-8 YAML, with Jinja2 templates where they use template syntax; reading executes nothing. A template may
 call the functions of Timeloop's Python front end, which find files as there: in the folder of the file that asks,
 then in the folders added with `add_to_path`. Only files with the suffixes in `SUFFIXES` can be included. `load_text`
-reads a text, `dump` writes literal YAML.
+reads a text, `dump.dump` writes literal YAML.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.located import Map, Seq, kind_of, mapping
 from fadiff_mapper.inputs.yaml.parse import INCLUDED_TAG, joined, parse
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
-__all__ = ["dump", "load_files", "load_text"]
 MAX_INCLUDES_DEEP = 20
 """Files that include one another, a plain safety limit."""
 INCLUDE_UNITS = 2_000

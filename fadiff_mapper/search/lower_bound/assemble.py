@@ -41,15 +41,6 @@ from fadiff_mapper.search.mapspace.build import MapSpace, factor_ranges
 METRIC_NAMES = {"edp": "EDP", "energy": "energy", "delay": "delay", "last_level_accesses": "last level accesses"}
 
 
-def gap(bound: LowerBound, metric: str, value: float) -> float | None:
-    """The share by which a value can be above the best possible one.
-
-    Returns value / bound - 1; None where the bound is 0.
-    """
-    least = bound.of(metric)
-    return max(value / least - 1, 0.0) if least > 0 else None
-
-
 def percent_above(gap: float) -> str:
     """A proven gap in percent, rounded up to a hundredth."""
     return f"{math.ceil(max(gap, 0.0) * 1e4) / 100:g} %"
@@ -57,7 +48,7 @@ def percent_above(gap: float) -> str:
 
 def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
     """States what is proven about a value of a metric, with the largest parts of the bound; percentage rounded up."""
-    above = gap(bound, metric, value) if bound else None
+    above = bound.gap(metric, value) if bound else None
     if bound is None or above is None:
         return f"no lower bound on {METRIC_NAMES[metric]} is known for this problem"
     share = f"at most {percent_above(above)} above " if above else ""
@@ -79,7 +70,7 @@ def bound_record(bound: LowerBound | None, metric: str, value: float) -> dict[st
     """
     if bound is None:
         return None
-    return {"metric": metric, "value": bound.of(metric), "gap": gap(bound, metric, value),
+    return {"metric": metric, "value": bound.of(metric), "gap": bound.gap(metric, value),
             "sentence": sentence(bound, metric, value),
             **{name: bound.of(name) for name in METRIC_NAMES}, "parts": [asdict(part) for part in bound.parts]}
 
@@ -128,6 +119,11 @@ class LowerBound:
     def of(self, metric: str) -> float:
         """The bound on one of the metrics that a search can minimise, in the unit of that attribute."""
         return float(getattr(self, metric))
+
+    def gap(self, metric: str, value: float) -> float | None:
+        """The share by which a value of a metric can be above the best possible one; None where the bound is 0."""
+        least = self.of(metric)
+        return max(value / least - 1, 0.0) if least > 0 else None
 
     def raised(self, metric: str, least: float) -> LowerBound:
         """The bound where nothing undercuts `least` in a metric, either."""

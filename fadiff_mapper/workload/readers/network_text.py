@@ -21,7 +21,8 @@ from typing import Any
 
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError, nearest
-from fadiff_mapper.inputs.yaml.load import dump, load_files
+from fadiff_mapper.inputs.yaml.dump import dump
+from fadiff_mapper.inputs.yaml.load import load_files
 from fadiff_mapper.inputs.yaml.located import Check, Map, Reader, T, integer, mapping, one_of, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Folded, Node, Operator, Window, Workload, build_workload, make_operator
