@@ -2,10 +2,10 @@
 
 Class of plans. Every layer runs by itself, in any mapping within the design's constraints, or in a fused group of
 layers that follow one another in a chain, as `fusion` evaluates it: any shared loops with tiles of any sizes, even and
-uneven; any level on the chip with a single instance as home of each intermediate; halos kept or computed again;
-operands of a group resident or not, along any loops; partial sums that stay or are spilled; residual operands read on
-the chip or from outside; any mapping of every tile within the design's constraints, with factors that divide the tile.
-Loops cut only what the operators in between pass on in tiles.
+uneven; any level on the chip with a single instance as home of each intermediate; halos kept, in whole tiles, or
+computed again; operands of a group resident or not, along any loops; partial sums that stay or are spilled; residual
+operands read on the chip or from outside; any mapping of every tile within the design's constraints, with factors that
+divide the tile. Loops cut only what the operators in between pass on in tiles.
 
 Layers by themselves are bounded by `search.lower_bound`.
 
