@@ -62,9 +62,9 @@ from fadiff_mapper.fusion.tile_steps import (
 from fadiff_mapper.model.vector_cost import vector_cost
 from fadiff_mapper.search.mapspace.build import divisors
 
-LOOPED = 3
+LOOPED = 6
 """Layers of the longest segments that are tried in nests of several loops; longer ones have at most one. A limit of
-time."""
+time: 16 take up to twice as long and change no plan of twelve pairs."""
 
 SIZES = {1: 40, 2: 20, 3: 10}
 """Tile sizes that are tried of each loop of a nest, by the number of its loops; `_finer` tries more around the best.

@@ -26,7 +26,6 @@ from typing import Any, TypeAlias
 
 from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.fusion.candidates import (
-    LOOPED,
     candidates,
     distinct,
     narrower,
@@ -70,6 +69,9 @@ from fadiff_mapper.workload import Workload
 
 WORTH = 1e-3
 """The part of the network's metric, or of a group's price, that a step must bring for another one. A limit of time."""
+
+ALL = 3
+"""Layers of the longest segments that are all enumerated. A limit of time."""
 
 LISTING = 0.4
 """The part of the time left in which segments are listed; in which their candidates are enumerated before these are
@@ -289,8 +291,8 @@ def _evaluate_hopeful(run: PlanningRun) -> None:
 def list_candidates(run: PlanningRun) -> bool:
     """Enumerates, from short to long, candidates of segments whose layers are known better than when they were last.
 
-    A segment of more than `LOOPED` layers, which has one loop at most, is left out unless it grows from one that is
-    cheaper than the best division of the same layers.
+    A segment of more than `ALL` layers is left out unless it grows from one that is cheaper than the best division of
+    the same layers.
 
     Returns:
         Whether none is left; with a time limit some may be, of which the next call takes up one at least.
@@ -301,7 +303,7 @@ def list_candidates(run: PlanningRun) -> bool:
     for state in sorted(run.known.values(), key=lambda state: len(state.segment.nodes)):
         nodes = state.segment.nodes
         known = tuple(run.bases[name] for name in nodes)
-        if known == state.listed_for or not (len(nodes) <= LOOPED or any(
+        if known == state.listed_for or not (len(nodes) <= ALL or any(
                 part in run.by_nodes and run.by_nodes[part].grows for part in (nodes[1:], nodes[:-1]))):
             continue
         if begun and stopped():

@@ -10,11 +10,10 @@ import pytest
 
 from fadiff_mapper import NetworkOptions, SearchOptions, load_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion.candidates import LOOPED
 from fadiff_mapper.fusion.segments import segments
 from fadiff_mapper.network.checkpoint import opened
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.network.planning import PlanningRun, list_candidates
+from fadiff_mapper.network.planning import ALL, PlanningRun, list_candidates
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.search.map_layers import map_layers
 
@@ -51,7 +50,7 @@ def test_a_long_segment_is_enumerated_where_it_extends_one_that_beats_its_layers
         if len(segment.nodes) < 9 and segment.nodes == state.segment.nodes:
             parts = (segment.nodes[1:], segment.nodes[:-1])
             worthwhile = any(least.get(part, inf) < divided(part) for part in parts if len(part) > 1)
-            assert bool(state.listed_for) == (len(segment.nodes) <= LOOPED or worthwhile)
+            assert bool(state.listed_for) == (len(segment.nodes) <= ALL or worthwhile)
             assert not state.listed_for or state.grows == (least.get(segment.nodes, inf) < divided(segment.nodes))
     longest = max(len(segment.nodes) for segment, state in run.every if state.listed_for)
     assert longest > 8 if design == "gemmini_large" else longest <= 5

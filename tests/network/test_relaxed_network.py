@@ -16,7 +16,6 @@ from fadiff_mapper import NetworkOptions, SearchOptions, Workload, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay
-from fadiff_mapper.fusion.candidates import LOOPED
 from fadiff_mapper.fusion.estimates import homes, layer_base
 from fadiff_mapper.fusion.group_cost import evaluate_tiles, fused_counts
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
@@ -41,7 +40,7 @@ from fadiff_mapper.model.smooth import evaluate_smooth
 from fadiff_mapper.network.checkpoint import Checkpoint
 from fadiff_mapper.network.map_network import map_network
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.network.planning import evaluated
+from fadiff_mapper.network.planning import ALL, evaluated
 from fadiff_mapper.network.tile_mappings import LIGHT
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
@@ -318,7 +317,7 @@ def test_groups_longer_than_those_with_many_loops_come_from_the_enumeration_and_
     for descent in (None, partial(descended_network, alone=True)):
         result = map_network(load_network(network), arch, NetworkOptions(threads=1), checkpoint_file=saved,
                              descent=descent)
-        assert max(len(group.nodes) for group in result.groups if group.group.loops) > LOOPED
+        assert max(len(group.nodes) for group in result.groups if group.group.loops) > ALL
         assert all(0 <= value <= 1 for group in result.groups for value in group.sigma)
 
 
