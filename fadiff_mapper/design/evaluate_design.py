@@ -54,6 +54,9 @@ from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 
 MOST_SHAPES = 64  # shapes of the architecture whose constraints are kept, the latest ones: a limit on memory
 
+BOUND_WORK = 1_000_000
+"""Layers of parts of fused groups that are bounded for a design: a limit of time, about a tenth of a second."""
+
 MOST_DESIGNS = 64
 """Parsed designs that are kept, the latest ones, so that a design that is judged and then mapped is read once."""
 
@@ -327,7 +330,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
     own = [specs[layer] for layer, _ in runs]
     if question.calibration or is_sparse(own[0]):
         return None
-    key = digest_of(["plan bound", __version__, network_text(network), question.fuse,
+    key = digest_of(["plan bound", __version__, network_text(network), question.fuse, *question.metrics,
                      [layer_key(design, spec, question.layer_options) for spec in own]])
     least = as_stored(LeastFigures, bench.store.get(key), ("energy_pj", "cycles", "root_edp"))
     if least is None:
@@ -337,7 +340,9 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
         layers = [LeastLayer(bound.energy_pj, bound.cycles, bound.root_edp ** 2) for bound in bounds]
         plans = network_least(network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
         assert plans is not None
-        least = LeastFigures(plans.bound("energy"), plans.bound("delay"), math.sqrt(plans.bound("edp")))
+        edp, energy, delay = (plans.bound(metric, BOUND_WORK if metric in question.metrics else 0)
+                              for metric in ("edp", "energy", "delay"))
+        least = LeastFigures(energy, delay, math.sqrt(edp))
         bench.store.put(key, asdict(least))
     return least
 

@@ -158,7 +158,7 @@ class NetworkLeast:
         """The least price of all plans at prices per pJ and per cycle."""
         return self.path(energy, cycles)[0]
 
-    def raise_price(self, energy: float, cycles: float, most: int, over: Over = never) -> int:
+    def raise_price(self, energy: float, cycles: float, most: float, over: Over = never) -> int:
         """Divides the groups of plans of the least price until no group of one can be divided, so many layers of parts
         were bounded, or time is over; returns how many were."""
         goal = energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
@@ -176,22 +176,21 @@ class NetworkLeast:
             made += more
         return made
 
-    def bound(self, metric: str, over: Over | None = None) -> float:
+    def bound(self, metric: str, most: float = MOST_WORK, over: Over = never) -> float:
         """The value of "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles that no plan undercuts.
 
-        Groups are divided until no bound can rise further, or `over` tells that time is over; None: until `MOST_WORK`
-        layers of parts were bounded.
+        Groups are divided until no bound can rise further, `most` layers of parts were bounded, or `over` tells that
+        time is over.
         """
-        left, over = (MOST_WORK, never) if over is None else (1 << 62, over)
         if metric != "edp":
             energy, cycles = float(metric == "energy"), float(metric == "delay")
-            self.raise_price(energy, cycles, left, over)
+            self.raise_price(energy, cycles, most, over)
             return SLACK * self.price(energy, cycles)
         apart = summed([self.besides, *(OperatingPoint(own.energy_pj, own.cycles) for own in self.alone.values())])
         at = [(1.0, 0.0), (0.0, 1.0)]   # prices by falling weight of energy: neighbours meet at the corners
         if apart.energy_pj and apart.cycles:
             at.insert(1, (1 / apart.energy_pj, 1 / apart.cycles))
-            left -= self.raise_price(*at[1], left, over)
+            most -= self.raise_price(*at[1], most, over)
         while True:
             lines = [(energy, cycles, self.price(energy, cycles)) for energy, cycles in at]
             corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
@@ -200,23 +199,23 @@ class NetworkLeast:
             if not prod(corners[least]):    # a network without energy
                 return 0.0
             energy, cycles = 1 / corners[least][0], 1 / corners[least][1]
-            left -= self.raise_price(energy, cycles, left, over)
+            most -= self.raise_price(energy, cycles, most, over)
             if self.price(energy, cycles) <= 2 * (1 + TANGENT) or len(at) == MOST_LINES:
                 return SLACK * prod(corners[least])
             at.insert(least + 1, (energy, cycles))
 
 
 def least_value(workload: Workload, hardware: Hardware, results: Sequence[Result], segments: Sequence[Segment],
-                metric: str, over: Over | None = None) -> float | None:
+                metric: str, most: float = MOST_WORK, over: Over = never) -> float | None:
     """The value of a metric that no plan undercuts, None where it has no bound.
 
     `results` are the mapping of every distinct layer by itself with its bound, in the order of `workload.distinct()`;
-    `over` is as of `NetworkLeast.bound`, the other arguments as of `network_least`.
+    `most` and `over` are as of `NetworkLeast.bound`, the other arguments as of `network_least`.
     """
     bounds = [LeastLayer(bound.energy, bound.delay, bound.edp) if (bound := result.bound) else None
               for result in results]
     least = network_least(workload, hardware, [result.spec for result in results], bounds, segments)
-    return least.bound(metric, over) if least else None
+    return least.bound(metric, most, over) if least else None
 
 
 def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer | None],

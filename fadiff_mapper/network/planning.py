@@ -257,7 +257,7 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
     if run.options.gap is not None and not (run.cut or run.late()):
         run.results = tuple(with_bounds(run.results, run.late))
         run.least = None if run.late() else least_value(run.workload, run.hardware, run.results, run.segments,
-                                                        run.options.metric, run.late)
+                                                        run.options.metric, inf, run.late)
     if run.descended:
         for key, own in run.descended.candidates(run.hardware, run.segments, run.bases, run.price, run.over).items():
             propose(run, run.known[key], own)
