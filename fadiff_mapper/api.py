@@ -266,7 +266,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
                   energy: str | None = None, strict: bool = True, prune: bool = True, neighbours: bool = True,
                   jobs: int | None = None, backend: str = "processes", address: str | None = None,
                   shard: tuple[int, int] | None = None, gap: float | None = None, store: Path_ | None = None,
-                  calibration: Calibration | None = None, allow_partial: bool = False,
+                  study: str | None = None, calibration: Calibration | None = None, allow_partial: bool = False,
                   output: Path_ | None = None, read: Sequence[Path_] = (), begun: float | None = None,
                   on_progress: OnDesign = lambda _: None, stopped: Over = never) -> DesignResult:
     """Searches the best design of a space for one network or several.
@@ -301,6 +301,8 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
             designs are bounded, and mapped where they could be better by more. None: they are not looked at.
         store: Folder in which all that is evaluated is kept, so that runs go on and share their work; None: `STORE` in
             the output folder, if there is one.
+        study: Name of a search in `store`, for "tpe" and "nsga2": all runs of the same question that name it take part
+            in one search, in any number of processes. None: a search alone.
         calibration: A correction to measured hardware (`read_calibration`) for the cycles of all designs; nothing is
             fused then. None: the exact model.
         allow_partial: Whether a network may have operators that are not understood.
@@ -346,7 +348,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     root = Path(output or ".")
     kept = store if store is not None else None if output is None else root / STORE
     options = DesignOptions(method, evaluations, time_limit, prune, neighbours, None, jobs, backend, address, shard,
-                            gap, None if kept is None else Path(kept))
+                            gap, None if kept is None else Path(kept), study)
     with nullcontext() if output is None else _held(root, {root: RUN_FILES}, files):
         result = design_search(question, options, on_progress=on_progress, stopped=stopped, descent=descent,
                                kept_back=0.0 if begun is None else kept_back(begun))

@@ -239,6 +239,8 @@ def add_design(commands: Commands) -> None:
                              "whole space: every other design is bounded, and mapped where it could be better by more")
     parser.add_argument("--store", metavar="FOLDER", help="the folder that keeps all that is evaluated; runs may share "
                         "it (default: store in the output folder)")
+    parser.add_argument("--study", metavar="NAME", help="take part in the search of that name in the --store, with all "
+                        "runs of the same command that name it (tpe, nsga2)")
     arguments.add_reading(parser, energy=None)
     arguments.add_bits(parser)
     arguments.add_vary(parser)
@@ -269,7 +271,7 @@ def design(options: argparse.Namespace) -> int:
             evaluations=options.evaluations, time_limit=options.time_limit, seed=options.seed,
             fuse=not options.no_fusion, energy=options.energy, strict=not options.lenient, jobs=options.jobs,
             backend=options.backend, address=options.address, shard=options.shard, gap=options.gap,
-            store=options.store,
+            store=options.store, study=options.study,
             calibration=corrected, allow_partial=True, output=options.output,
             read=[*files, *api.files_of(options.networks)], begun=options.begun, on_progress=on_progress,
             stopped=stopped)

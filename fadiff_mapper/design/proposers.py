@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +18,7 @@ from fadiff_mapper.base.extras import require
 from fadiff_mapper.design.layer_entries import LeastFigures
 from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome
+from fadiff_mapper.design.shared_study import open_study
 from fadiff_mapper.design.space import DesignSpace, Point
 
 IDLE_ROUNDS = 200.0  # idle rounds allowed for a proposer that does not judge its designs
@@ -93,6 +96,7 @@ class RandomDesigns:
 
 
 FEASIBLE = "feasible"  # the constraint of a trial that its design is feasible: broken above 0, optuna's convention
+MAPPED = "mapped"  # the attribute of a trial whether its design was mapped
 POPULATION = 20  # designs of a generation of NSGA-II: a hundred evaluations are five generations
 ASKED = 8  # designs asked for each wanted one, before random designs replace optuna's repetitions
 WORSE = 1.0  # distance of an infeasible design's reported value to the worst design's, in natural logarithms
@@ -103,20 +107,30 @@ class OptunaDesigns:
 
     Optuna sees a value's index, so that neighbours in the space stay neighbours; words are categories. It is told the
     logarithm of every metric: of its lower bound for a pruned design, worse than all others, and as breaking a
-    constraint, for an infeasible one. `sampler` makes the sampler from optuna's samplers and a seed. Raises FadiffError
-    if optuna is not installed.
+    constraint, for an infeasible one. `sampler` makes the sampler from optuna's samplers and a seed.
+
+    With a file, all processes that name it take part in one search (`shared_study`). The process that begins it draws
+    by the question's seed, the others at random, as equal seeds would draw equal designs.
+
+    Raises FadiffError if optuna is not installed, or the file holds another question's search.
     """
 
     idle_rounds = IDLE_ROUNDS
 
-    def __init__(self, question: DesignQuestion, sampler: Callable[[Any, int], Any]) -> None:
+    def __init__(self, question: DesignQuestion, method: str, sampler: Callable[[Any, int], Any],
+                 file: Path | None = None) -> None:
         require("optuna", "design", "the methods tpe and nsga2")
         self.optuna = optuna = import_module("optuna")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
-        self.question, self.fallback = question, RandomDesigns(question.space, question.seed)
-        self.study = optuna.create_study(directions=["minimize"] * len(question.metrics),
-                                         sampler=sampler(optuna.samplers, question.seed))
+        self.question, self.shared, seed = question, file is not None, question.seed
+        if file is None:
+            self.study = optuna.create_study(directions=["minimize"] * len(question.metrics))
+        else:
+            self.study, begun = open_study(optuna, file, question, method)
+            seed = seed if begun else int.from_bytes(os.urandom(4), "little")
+        self.study.sampler = sampler(optuna.samplers, seed)
+        self.fallback = RandomDesigns(question.space, seed)
         self.distributions = {parameter.name: optuna.distributions.IntDistribution(0, len(parameter.values) - 1)
                               if parameter.numeric
                               else optuna.distributions.CategoricalDistribution(range(len(parameter.values)))
@@ -128,19 +142,11 @@ class OptunaDesigns:
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
         for outcome in archive[len(self.known):]:
             self.known[outcome.point] = outcome
-            if outcome.point in self.open_trials:
-                self._tell(self.open_trials.pop(outcome.point), outcome)
+            self.learn(outcome)
         for _ in range(ASKED * count):
             if len(self.open_trials) == count:
                 break
-            trial = self.study.ask(self.distributions)
-            point = tuple(int(trial.params[name]) for name in self.distributions)
-            if point in self.known:
-                self._tell(trial, self.known[point])
-            elif point in self.open_trials:
-                self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
-            else:
-                self.open_trials[point] = trial
+            self._ask()
         while len(self.open_trials) < count:  # random designs, which optuna takes for its own
             drawn = self.fallback.propose(count - len(self.open_trials), archive)
             if not drawn:
@@ -148,12 +154,54 @@ class OptunaDesigns:
             for point in drawn:
                 if point not in self.open_trials:
                     self.study.enqueue_trial(dict(zip(self.distributions, point, strict=True)))
-                    self.open_trials[point] = self.study.ask(self.distributions)
+                    self._ask()
         return list(self.open_trials)
+
+    def learn(self, outcome: DesignOutcome) -> None:
+        """Tells optuna, and so the other processes, the outcome of a proposed design."""
+        if outcome.point in self.open_trials:
+            self._tell(self.open_trials.pop(outcome.point), outcome)
+
+    def mapped_by_others(self, archive: Sequence[DesignOutcome]) -> list[Point]:
+        """The designs that other processes have mapped and that are not in the archive; their mappings are stored."""
+        if not self.shared:
+            return []
+        known = {outcome.point for outcome in archive}
+        mapped = (self._point(trial) for trial in self._trials() if trial.user_attrs.get(MAPPED))
+        return [point for point in dict.fromkeys(mapped) if point not in known]
+
+    def leave(self) -> None:
+        """Hands the designs that were not evaluated to the other processes."""
+        for trial in self.open_trials.values():
+            self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
+        self.open_trials.clear()
+
+    def _ask(self) -> None:
+        """Asks for a design, and opens its trial if neither this process nor another one has it."""
+        trial = self.study.ask(self.distributions)
+        point = self._point(trial)
+        if point in self.known:
+            self._tell(trial, self.known[point])
+        elif point in self.open_trials or (self.shared and any(
+                other.number != trial.number and self._point(other) == point for other in self._trials())):
+            self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
+        else:
+            self.open_trials[point] = trial
+
+    def _trials(self) -> list[Any]:
+        """The trials of all processes that are under evaluation or evaluated, as far as they have a design."""
+        state = self.optuna.trial.TrialState
+        return [trial for trial in self.study.get_trials(deepcopy=False, states=(state.RUNNING, state.COMPLETE))
+                if len(trial.params) == len(self.distributions)]
+
+    def _point(self, trial: Any) -> Point:
+        return tuple(int(trial.params[name]) for name in self.distributions)
 
     def _tell(self, trial: Any, outcome: DesignOutcome) -> None:
         """Ends a trial with the logarithm of every metric of a design, for a pruned design of its bound."""
         known = outcome.feasible or outcome.pruned
+        if self.shared:
+            trial.set_user_attr(MAPPED, outcome.mapped)
         trial.set_constraint(FEASIBLE, -1.0 if known else 1.0)
         if not known:
             self.study.tell(trial, [worst + WORSE for worst in self.worst])
@@ -165,12 +213,13 @@ class OptunaDesigns:
         self.study.tell(trial, values)
 
 
-BLACK_BOX: dict[str, Callable[[DesignQuestion], Proposer]] = {
-    "random": lambda question: RandomDesigns(question.space, question.seed),
-    "exhaustive": lambda question: ExhaustiveDesigns(question.space),
-    "tpe": lambda question: OptunaDesigns(question, lambda samplers, seed: samplers.TPESampler(
-        seed=seed, multivariate=True, constant_liar=True)),
-    "nsga2": lambda question: OptunaDesigns(question, lambda samplers, seed: samplers.NSGAIISampler(
-        seed=seed, population_size=POPULATION)),
+BLACK_BOX: dict[str, Callable[..., Proposer]] = {
+    "random": lambda question, file=None: RandomDesigns(question.space, question.seed),
+    "exhaustive": lambda question, file=None: ExhaustiveDesigns(question.space),
+    "tpe": lambda question, file=None: OptunaDesigns(question, "tpe", lambda samplers, seed: samplers.TPESampler(
+        seed=seed, multivariate=True, constant_liar=True), file),
+    "nsga2": lambda question, file=None: OptunaDesigns(question, "nsga2", lambda samplers, seed: samplers.NSGAIISampler(
+        seed=seed, population_size=POPULATION), file),
 }
-"""The proposers by the name of their method; "tpe" is Bayesian optimisation by a tree of Parzen estimators."""
+"""Proposers by the name of their method, from a question and, for methods `SHARING`, the file of a study; "tpe" is
+Bayesian optimisation by a tree of Parzen estimators."""

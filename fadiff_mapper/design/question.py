@@ -100,6 +100,8 @@ METHODS = ("bounds", "gradient", "random", "exhaustive", "tpe", "nsga2")
 UNTAUGHT = ("random", "exhaustive")
 """Methods whose designs do not depend on earlier outcomes, so that a run can be split into shards."""
 
+SHARING = ("tpe", "nsga2")  # methods whose search several processes can share
+
 MOST_BOUNDED = 100_000  # designs of a space whose gap is proven: a day of bounds on a dozen cores
 
 EVALUATIONS = 100  # designs that are mapped by default, without a time limit
@@ -127,6 +129,7 @@ class DesignOptions:
     """Share by which the best design may be above the best plan of the whole space: all other designs are bounded, and
     mapped where they could be better by more. None: designs that were not proposed are not looked at."""
     store: Path | None = None  # of all evaluations, shared with other runs; None: only for this run
+    study: str | None = None  # of methods `SHARING`: name of a search in the store that runs share; None: no sharing
 
     @property
     def round(self) -> int:
@@ -172,3 +175,8 @@ def check_design_options(options: DesignOptions, question: DesignQuestion) -> No
                               f"cannot be dealt out; accepted: the methods {listed(UNTAUGHT)}")
         if options.store is None:
             raise FadiffError("shard: found no store, in which shards put together what they find; accepted: a folder")
+    if options.study is not None:
+        if options.method not in SHARING:
+            raise FadiffError(f"study: found with the method {options.method}; accepted: the methods {listed(SHARING)}")
+        if options.store is None:
+            raise FadiffError("study: found no store, which keeps what its runs find; accepted: a folder")

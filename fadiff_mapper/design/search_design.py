@@ -23,7 +23,7 @@ from fadiff_mapper.design.bound_designs import BoundDesigns, DesignDescent
 from fadiff_mapper.design.evaluate_design import SLACK, DesignBench, disagreement, evaluate_design
 from fadiff_mapper.design.executors import executor
 from fadiff_mapper.design.layer_entries import OUT_OF_TIME, LeastFigures
-from fadiff_mapper.design.proposers import BLACK_BOX, ExhaustiveDesigns, Proposer
+from fadiff_mapper.design.proposers import BLACK_BOX, ExhaustiveDesigns, OptunaDesigns, Proposer
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion, check_design_options, check_question
 from fadiff_mapper.design.result import DesignOutcome, DesignResult, OutcomeTable, hypervolume, undominated
 from fadiff_mapper.design.space import DesignSpace, Point, design_document, limit_values, points_beside
@@ -265,8 +265,12 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         limit = None if options.time_limit is None else options.time_limit - kept_back
         clock = DesignClock(limit, mapped_after, time.time())
         black_box = BLACK_BOX.get(str(options.method))
-        proposer = black_box(question) if black_box else BoundDesigns(
+        study = None if options.study is None else folder / f"{options.study}.study"
+        proposer = black_box(question, study) if black_box else BoundDesigns(
             question, bench.reader.specs, bench.mappings_at, bench.least_at, clock.over_for_proposals, descent)
+        sampled = proposer if isinstance(proposer, OptunaDesigns) else None
+        if sampled:
+            stack.callback(sampled.leave)
         with executor(bench, options.jobs, options.backend, options.address) as evaluated:
             def in_time(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
                 """Evaluates designs within the clock's time, and notes when a round has its first mapping."""
@@ -279,6 +283,8 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
                         clock.mappings.append(time.time() - begun)
                         mapped = True
                     clock.missed |= outcome is None or outcome.cut_short
+                    if sampled and outcome is not None and not outcome.cut_short:
+                        sampled.learn(outcome)
                     yield outcome
 
             status = _rounds(run, clock, proposer, in_time, options, stopped)
@@ -308,6 +314,12 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
     proposed = idle = 0
     number, shards = options.shard or (1, 1)
     while run.mapped < run.wanted and not clock.missed:
+        if isinstance(proposer, OptunaDesigns):
+            for outcome in in_time(proposer.mapped_by_others(run.archive), []):
+                if outcome is not None:
+                    run.add(outcome)
+            if run.mapped >= run.wanted or clock.missed:
+                break
         begun = time.time()
         clock.begin_proposals()
         points = [point for point in proposer.propose(int(min(options.round, run.wanted - run.mapped)), run.archive)
