@@ -166,13 +166,14 @@ static std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, c
     need(layers.size() == segment.layers.size() && shared.size() == segment.links.size(), "layers, shared",
          ": wrong number");
     need(last.home_price.size() == 1, "layers", ": not one home");
+    need(segment.links.size() <= MOST_LINKS, "links", ": too many");
     std::vector<LayerLeast> least;
     for (std::size_t k = 0; k < layers.size(); ++k)
         least.push_back(least_of(layers[k], segment.layers[k].spaces.size()));
     need(!orders.empty(), "orders", ": none");
     std::vector<LoopOrder> found{{orders[0].first, false, true}};
     for (const auto& [dims, spilled] : orders) {
-        need(dims.size() <= 16 && dims.size() == orders[0].first.size(), "orders", ": wrong number of loops");
+        need(dims.size() <= MOST_LOOPS && dims.size() == orders[0].first.size(), "orders", ": wrong number of loops");
         for (int dim : dims) need(dim >= 0 && dim < last.dims(), "orders");
         found.push_back({dims, spilled, false});
     }

@@ -118,7 +118,7 @@ static void inner_steps(const FusedSegment& segment, int loop, Cuts& cuts) {
 
 // Energy and cycles in eight boxes of one order, with the loops along which intermediates stay.
 static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>& layers, const HomeLevel& home,
-                     const LoopOrder& order, const std::vector<Loops64>& kept, const Cuts& cuts, Lanes& energy,
+                     const LoopOrder& order, const std::array<std::uint8_t, MOST_LINKS>& kept, const Cuts& cuts, Lanes& energy,
                      Lanes& cycles) {
     const int count = int(segment.layers.size()), loops = cuts.loops;
     const FusedLayer& last = segment.layers.back();
@@ -132,7 +132,7 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
         const Lanes lying = held(layer, layer.output, own, loops, kept[index], &link);
         Lanes rest = kept[index] ? lying : Lanes(0);
         for (int loop = 0; loop < loops; ++loop) {
-            if (kept[index] != Loops64(1) << loop || own[loop].dim < 0) continue;
+            if (kept[index] != 1 << loop || own[loop].dim < 0) continue;
             Lanes inside = 1;   // steps of the loops inside the one along which words stay
             for (int inner = loop + 1; inner < loops; ++inner) inside *= last_large[inner].steps;
             const double stored = link.stored[own[loop].dim];
@@ -210,7 +210,7 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) const {
     const std::size_t count = segment_.layers.size();
     const int loops = int(order.dims.size());
     std::vector<Loops64> retained;
-    for (Loops64 own : parts[0].again) retained.push_back(~own);
+    for (std::size_t link = 0; link + 1 < count; ++link) retained.push_back(~Loops64(parts[0].again[link]));
     Cuts cuts{std::vector<LoopCut>(count * loops), std::vector<LoopCut>(count * loops), loops};
     Box small, large;
     for (std::size_t first = 0; first < parts.size(); first += LANES) {
@@ -233,13 +233,11 @@ GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> laye
     : segment_(segment), layers_(std::move(layers)), home_(home), orders_(std::move(orders)),
       shared_(std::move(shared)) {
     GroupPart all;
-    all.again.resize(segment.links.size());
-    all.kept.resize(segment.links.size());
-    for (int dim : orders_[0].dims) {
-        all.least.push_back(1);
-        all.most.push_back(segment.layers.back().bounds[dim]);
+    for (std::size_t loop = 0; loop < orders_[0].dims.size(); ++loop) {
+        all.least[loop] = 1;
+        all.most[loop] = segment.layers.back().bounds[orders_[0].dims[loop]];
     }
-    parts_.push_back(std::move(all));
+    parts_.push_back(all);
     evaluate(parts_);
 }
 
@@ -282,7 +280,7 @@ bool GroupBound::divide(const GroupPart& part, const Price& price, std::vector<G
     double best = bar;
     for (std::size_t loop = 0; widest < WIDE && loop < loops; ++loop)
         for (std::size_t link = shared_.size(); most[loop] > 1 && link-- > 0;) {
-            const Loops64 bit = Loops64(1) << loop;
+            const std::uint8_t bit = std::uint8_t(1 << loop);
             if (((part.again[link] | part.kept[link]) & bit) ||
                 std::find(shared_[link].begin(), shared_[link].end(), order.dims[loop]) == shared_[link].end())
                 continue;

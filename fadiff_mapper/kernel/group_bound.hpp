@@ -7,6 +7,8 @@
 
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -38,11 +40,13 @@ struct HomeLevel {
     double usable = 0, bandwidth = 0;  // words; words that it reads in a cycle
 };
 
+constexpr std::size_t MOST_LOOPS = 8, MOST_LINKS = 16;   // of a group that is divided
+
 // A part of all groups; words stay, or are made again, along loops: bits by position in the order.
 struct GroupPart {
     int order = 0;
-    std::vector<Loops64> again, kept;  // by link
-    std::vector<double> least, most;   // tile sizes, by position in the order
+    std::array<std::uint8_t, MOST_LINKS> again{}, kept{};   // by link
+    std::array<double, MOST_LOOPS> least{}, most{};         // tile sizes, by position in the order
     double energy = 0, cycles = 0;
 };
 
