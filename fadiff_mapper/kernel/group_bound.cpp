@@ -219,8 +219,8 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) const {
             small.lanes[loop] = lanes_of([&](int lane) { return part(lane).least[loop]; });
             large.lanes[loop] = lanes_of([&](int lane) { return part(lane).most[loop]; });
         }
-        cut_layers(segment_, order.dims, small.lanes, retained, cuts.small.data());
-        cut_layers(segment_, order.dims, large.lanes, retained, cuts.large.data());
+        cut_layers(segment_, order.dims, small.lanes, retained, cuts.small.data(), true);
+        cut_layers(segment_, order.dims, large.lanes, retained, cuts.large.data(), true);
         for (int loop = 0; loop < loops; ++loop) inner_steps(segment_, loop, cuts);
         Lanes energy, cycles;
         least_of(segment_, layers_, home_, order, parts[0].kept, cuts, energy, cycles);

@@ -11,8 +11,9 @@ static Lanes reach(const ReadSlide& slide, Lanes points) {
     return slide.shrink == 1 && slide.block == 1 ? reach : ceil((reach + slide.lead) / slide.shrink) * slide.block;
 }
 
-// A loop as a layer sees it, from how the next layer does: through the window by which that one reads.
-static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut& after, bool retained) {
+// A loop as a layer sees it, from how the next layer does: through the window by which that one reads. `least`: points
+// and steps are those that no group undercuts.
+static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut& after, bool retained, bool least) {
     const FusedLink& link = segment.links[index];
     const auto found = after.dim < 0 ? link.theirs.end() : std::find(link.theirs.begin(), link.theirs.end(), after.dim);
     LoopCut cut;
@@ -21,36 +22,47 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
         return cut;
     }
     cut.dim = int(found - link.theirs.begin());
-    cut.steps = after.steps;
     const ReadSlide& slide = link.slides[cut.dim];
     const double extent = segment.layers[index].bounds[cut.dim];
     cut.first = smaller(reach(slide, after.first) - slide.ahead, extent);
     const Lanes later = smaller(reach(slide, after.usual()), extent);
     const Lanes stop = reach(slide, after.points) - slide.ahead;    // with padding behind the last point
-    const Lanes whole = smaller(stop, extent);
+    const Lanes whole = smaller(stop, extent), behind = stop - whole;
     cut.advance = slide.advance * after.advance;
-    if (retained) {
-        cut.points = whole;
+    cut.ahead = after.ahead * slide.advance + larger(slide.ahead, 0.0);
+    cut.behind = after.behind * slide.advance + behind;
+    // points that a stride leaves out between steps are not computed
+    const double gap = std::max(slide.stride - slide.span, 0.0) * slide.block / slide.shrink;
+    const Lanes every = least ? larger(whole - (after.steps - 1) * gap, 1.0) : whole;
+    if (retained) {     // the last steps may find all their points there
+        cut.points = every;
         cut.later = smaller(later, cut.advance);
-    } else {  // padding shortens the first and the last window; even so, every point is computed at least once
-        const Lanes again = after.steps * reach(slide, after.average()) - slide.ahead - (stop - whole);
-        cut.points = larger(smaller(again, after.steps * extent), whole);
+        const Lanes most = slide.shrink == 1 && slide.block == 1 ? cut.later : later;
+        cut.steps = smaller(after.steps, larger(ceil((every - cut.first) / most), 0.0) + 1);
+    } else {    // padding shortens the first and the last windows; even so, every point is computed at least once
+        const Lanes begin = least ? smaller(after.steps, ceil(cut.ahead / cut.advance)) : Lanes(1);
+        const Lanes end = least ? smaller(after.steps, ceil(cut.behind / cut.advance) + 1) : Lanes(1);
+        const Lanes again = after.steps * reach(slide, after.average()) - begin * slide.ahead - end * behind;
+        cut.points = larger(smaller(again, after.steps * extent), every);
         cut.later = later;
+        cut.steps = after.steps;
+        if (least)  // windows that lie in the padding need no step
+            cut.steps = select(behind + larger(slide.ahead, 0.0) >= slide.span, Lanes(1), after.steps);
     }
     cut.needed = larger(cut.first, later);
     return cut;
 }
 
 void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const Lanes* sizes,
-                const std::vector<Loops64>& retained, LoopCut* cuts) {
+                const std::vector<Loops64>& retained, LoopCut* cuts, bool least) {
     const int layers = int(segment.layers.size()), loops = int(dims.size());
     for (int loop = 0; loop < loops; ++loop) {
         const double bound = segment.layers.back().bounds[dims[loop]];
         const Lanes size = sizes[loop];
-        cuts[(layers - 1) * loops + loop] = {dims[loop], ceil(bound / size), bound, size, size, size, size};
+        cuts[(layers - 1) * loops + loop] = {dims[loop], ceil(bound / size), bound, size, size, size, size, 0, 0};
         for (int index = layers - 2; index >= 0; --index)
             cuts[index * loops + loop] =
-                cut_before(segment, index, cuts[(index + 1) * loops + loop], retained[index] >> loop & 1);
+                cut_before(segment, index, cuts[(index + 1) * loops + loop], retained[index] >> loop & 1, least);
     }
 }
 
@@ -61,30 +73,39 @@ Lanes computed(const FusedLayer& layer, const LoopCut* cuts, int loops) {
     return times;
 }
 
-// Points along the rank that a dimension moves, touched by so many of its points; without those that its stride leaves
-// out, or with them.
-static Lanes reach_of(const FusedLayer& layer, const Rank& rank, int dim, Lanes points, bool holes) {
-    double width = 1;   // points under one of the dimension's
-    for (const Rank::Term& term : rank.terms)
-        if (term.dim != dim) width += term.coefficient * (layer.bounds[term.dim] - 1);
+// Distinct points along a rank of some extents: no hole opens where a stride is no greater than the extent so far.
+template <typename Extent>
+static Lanes distinct_along(const Rank& rank, Extent extent_of_dim) {
+    std::vector<Rank::Term> terms(rank.terms.begin(), rank.terms.end());
+    std::sort(terms.begin(), terms.end(),
+              [](const auto& one, const auto& other) { return one.coefficient < other.coefficient; });
     Lanes extent = 1;
-    for (const Rank::Term& term : rank.terms)
-        extent += term.dim != dim ? term.coefficient * (layer.bounds[term.dim] - 1)
-            : (holes ? term.coefficient : std::min(term.coefficient, width)) * (points - 1);
+    for (const Rank::Term& term : terms) extent += smaller(Lanes(term.coefficient), extent) * (extent_of_dim(term.dim) - 1);
     return extent;
 }
 
 Lanes distinct_words(const DataSpace& space, const Lanes* extents) {
     Lanes words = 1;
-    for (const Rank& rank : space.ranks) {  // no hole opens where a stride is no greater than the extent so far
-        std::vector<Rank::Term> terms(rank.terms.begin(), rank.terms.end());
-        std::sort(terms.begin(), terms.end(),
-                  [](const auto& one, const auto& other) { return one.coefficient < other.coefficient; });
-        Lanes extent = 1;
-        for (const Rank::Term& term : terms) extent += smaller(term.coefficient, extent) * (extents[term.dim] - 1);
-        words *= extent;
-    }
+    for (const Rank& rank : space.ranks) words *= distinct_along(rank, [&](int dim) { return extents[dim]; });
     return words;
+}
+
+// Points along a rank that all steps of a loop along it touch together.
+static Lanes walked(const FusedLayer& layer, const Rank& rank, const LoopCut& cut, bool holes) {
+    double width = 1, stride = 1, dilation = 1;
+    Lanes extent = 1;
+    for (const Rank::Term& term : rank.terms) {
+        const bool own = term.dim == cut.dim;
+        extent += term.coefficient * ((own ? cut.average() : Lanes(layer.bounds[term.dim])) - 1);
+        if (own) stride = term.coefficient;
+        else width += term.coefficient * (layer.bounds[term.dim] - 1), dilation = std::max(dilation, term.coefficient);
+    }
+    if (holes || (stride <= width && dilation == 1)) return cut.steps * extent;
+    // fewer for each point of a larger tile
+    const Lanes largest = larger(cut.largest(), cut.average());
+    return cut.points / largest * distinct_along(rank, [&](int dim) {
+        return dim == cut.dim ? largest : Lanes(layer.bounds[dim]);
+    });
 }
 
 Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across, bool holes) {
@@ -97,8 +118,9 @@ Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loop
         int walking = -1;  // the innermost loop along the rank whose steps fetch new words
         for (int loop = 0; loop < loops; ++loop)
             if (cuts[loop].dim >= 0 && rank.dims >> cuts[loop].dim & 1 && !(across >> loop & 1)) walking = loop;
-        words *= walking < 0 ? Lanes(extent_of(rank, layer.bounds.data()))
-            : cuts[walking].steps * reach_of(layer, rank, cuts[walking].dim, cuts[walking].average(), holes);
+        words *= walking >= 0 ? walked(layer, rank, cuts[walking], holes)
+            : holes ? Lanes(extent_of(rank, layer.bounds.data()))
+            : distinct_along(rank, [&](int dim) { return Lanes(layer.bounds[dim]); });
     }
     return words;
 }

@@ -24,6 +24,7 @@ struct LoopCut {
     Lanes later = 1;      // points computed in any later step
     Lanes needed = 1;     // points that the next layer wants in one step, at most
     Lanes advance = 1;    // points by which these move on from one step to the next
+    Lanes ahead = 0, behind = 0;  // points of padding before the first one and behind the last one, of all later layers
 
     Lanes usual() const { return select(steps > 1, later, first); }
     Lanes largest() const { return larger(usual(), first); }
@@ -40,9 +41,10 @@ struct Box {
 };
 
 // Carries loops over `dims` of the last layer back to the first; `sizes`: of their tiles, [loops]; `retained`: for each
-// link the loops along which its words are retained; `cuts`: [layer][loop], is filled.
+// link the loops along which its words are retained; `cuts`: [layer][loop], is filled. `least`: with points and steps that
+// no group undercuts, instead of those of most groups.
 void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const Lanes* sizes,
-                const std::vector<Loops64>& retained, LoopCut* cuts);
+                const std::vector<Loops64>& retained, LoopCut* cuts, bool least = false);
 
 // How often a layer does its work, averaged over its points: 1 without recomputation. `cuts`: of the layer, [loop].
 Lanes computed(const FusedLayer& layer, const LoopCut* cuts, int loops);

@@ -93,7 +93,7 @@ class LeastGroup:
     point: OperatingPoint
     parts: Callable[[], GroupBound | None] = lambda: None   # how the groups are divided; None: no further
     bound: GroupBound | None = None
-    ended: bool = False     # whether no part with the least price can be divided
+    ended: bool = False     # whether no parts are known
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price at prices per pJ and per cycle; infinite where no group fits."""
@@ -111,7 +111,7 @@ class LeastGroup:
 
 
 def _sums(energy: float, cycles: float) -> tuple[float, float]:
-    """Energy and cycles of a network by which prices are shares of it."""
+    """Prices per pJ and per cycle as the kernel takes them: the energy and the cycles that cost one."""
     return 1 / energy if energy else inf, 1 / cycles if cycles else inf
 
 
@@ -242,7 +242,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             return None
         alone[name] = LeastLayer(repeats[name] * bound.energy_pj, repeats[name] * bound.cycles,
                                  repeats[name] ** 2 * bound.edp)
-    costs, part = word_costs(layers[0]), least_work(segments)
+    costs = word_costs(layers[0])
     packed = any(space.bits for spec in layers for space in spec.problem.dataspaces)
     masked = masked_work(segments) if hardware.arch.skips_masked else {}
     operators = {node.name: node.layer for node in workload.layers if node.layer}
@@ -254,17 +254,17 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     for segment in segments:
         if segment.key not in groups:
             own = []
-            for index, (name, problem) in enumerate(zip(segment.nodes, segment.problems, strict=True)):
+            for index, (name, problem, share) in enumerate(zip(
+                    segment.nodes, segment.problems, needed_shares(segment), strict=True)):
                 handed = {segment.links[index - 1].tensor: False} if index else {}
                 if index + 1 < len(segment.nodes):
                     handed[problem.output.name] = (segment.links[index].written_whole
                                                    and index not in segment.read_inside)
-                done = (part[name] if problem.output.name in handed else 1.0) * masked.get(name, 1.0)
-                key = id(specs[name]), problem.dimensions, tuple(handed.items()), done
+                key = id(specs[name]), problem.dimensions, tuple(handed.items())
                 if key not in known:
                     spec = over_all_runs(specs[name], operators[name], problem.dimensions)
-                    known[key] = [in_group(spec, home, handed, done) for home in levels]
-                own.append(known[key])
+                    known[key] = [in_group(spec, home, handed) for home in levels]
+                own.append([replace(layer, done=share * masked.get(name, 1.0)) for layer in known[key]])
             groups[segment.key] = LeastGroup(OperatingPoint(
                 *(segment.repeat * sum(min(getattr(layer.once, value) for layer in homed) for homed in own)
                   for value in ("energy_pj", "cycles"))))
@@ -281,16 +281,31 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                         other_reads(workload, layers[0], link_operators(workload) if segments else ()))
 
 
+def needed_shares(segment: Segment) -> list[float]:
+    """The part of each layer's work that a group has to do at least: strides may leave out points, and so may layers
+    further on that do not read all of one."""
+    points, shares = dict(segment.problems[-1].bounds), [1.0]
+    for problem, reader, link, windows in reversed(list(zip(
+            segment.problems, segment.problems[1:], segment.links, segment.slides, strict=False))):
+        before = dict(problem.bounds)
+        for own, slides in windows.items():
+            theirs, extent = link.dims[own], problem.bounds[own]
+            span = (slides.kernel - 1) * slides.dilation + 1
+            read = (points[theirs] - 1) * min(slides.stride, span) + span
+            behind = max(slides.read(range(reader.bounds[theirs])).stop - extent, 0)
+            least = -(-read // slides.shrink) * slides.block - max(slides.ahead, 0) - behind
+            before[own] = min(max(least, 1), extent)
+        shares.insert(0, prod(before[dim] / extent for dim, extent in problem.bounds.items()))
+        points = before
+    return shares
+
+
 def least_work(segments: Sequence[Segment]) -> dict[str, float]:
-    """The part of a layer's work that groups have to do, by name: strides may leave out points at the end."""
+    """The least part of a layer's work that groups of some segments have to do, by name."""
     part: dict[str, float] = {}
     for segment in segments:
-        for maker, problem, reader, link, windows in zip(
-                segment.nodes, segment.problems, segment.problems[1:], segment.links, segment.slides, strict=False):
-            spans = [(slides.read(range(reader.bounds[link.dims[own]])), problem.bounds[own])
-                     for own, slides in windows.items()]
-            read = prod((min(points.stop, extent) - max(points.start, 0)) / extent for points, extent in spans)
-            part[maker] = min(part.get(maker, 1.0), read)
+        for name, share in zip(segment.nodes[:-1], needed_shares(segment), strict=False):
+            part[name] = min(part.get(name, 1.0), share)
     return part
 
 
@@ -311,10 +326,10 @@ class LayerInGroup:
 
     spec: Spec
     home: int
-    done: float  # the part of its work that the group has to do
     written: bool  # whether its output goes to the outermost level
     least: LeastInSteps | None  # of all its work; None: nothing is known
     copied: float  # pJ of reading finished sums once more where they lie, for their copy to the home
+    done: float = 1.0  # the part of its work that the group has to do
 
     @property
     def once(self) -> OperatingPoint:
@@ -324,7 +339,7 @@ class LayerInGroup:
         return OperatingPoint(self.done * (self.least.energy + self.copied), self.done * self.least.cycles)
 
 
-def in_group(spec: Spec, home: int, handed: Mapping[str, bool], done: float) -> LayerInGroup:
+def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
     """A layer in a group.
 
     Args:
@@ -332,7 +347,6 @@ def in_group(spec: Spec, home: int, handed: Mapping[str, bool], done: float) -> 
         home: The index of the home of what it reads and makes.
         handed: The operand that an earlier layer hands on and the layer's own output, as far as they stay in the group,
             each with whether all of it goes to the outermost level, too.
-        done: The part of its work that the group has to do.
     """
     output, keeping = spec.problem.output, list(spec.constraints.levels)
     for name, written in handed.items():
@@ -345,8 +359,7 @@ def in_group(spec: Spec, home: int, handed: Mapping[str, bool], done: float) -> 
     if output.name in handed and any(output.name in spec.constraints.levels[level].keep for level in inside):
         read = word_energy(task.layer.machine).read * element_shares(spec.arch, spec.problem)[0]
         copied = min(float(read[level].min()) for level in inside) * spec.problem.tensor_size(output)
-    return LayerInGroup(spec, home, done, handed.get(output.name, True),
-                        least_in_steps(task.layer, task.space, home), copied)
+    return LayerInGroup(spec, home, handed.get(output.name, True), least_in_steps(task.layer, task.space, home), copied)
 
 
 def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup], costs: WordCosts,

@@ -16,12 +16,14 @@ from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.planning import ALL, PlanningRun, list_candidates
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.workload import Workload
 
 
-def run_of(network: str, design: str) -> PlanningRun:
-    """The segments of a network, none of them enumerated."""
-    workload, options = load_network(f"bundled:networks/{network}"), NetworkOptions()
-    specs = specs_of(workload, bundled_files.find(f"arch/{design}"), "bundled", strict=True)
+def run_of(network: str | Workload, design: str) -> PlanningRun:
+    """The segments of a network, a bundled one by its name, on a bundled design; none of them enumerated."""
+    workload = network if isinstance(network, Workload) else load_network(f"bundled:networks/{network}")
+    options, found = NetworkOptions(), bundled_files.find(design if "/" in design else f"arch/{design}")
+    specs = specs_of(workload, found, "estimate" if "/" in design else "bundled", strict=True)
     results = tuple(map_layers(specs, SearchOptions(effort="quick"), bounds=False))
     run = PlanningRun(workload, options, results, [[] for _ in results], None,
                       PlanningClock(None, lambda: False), opened(None, workload, specs, options),

@@ -10,6 +10,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import torch
+from torch import nn
 
 from fadiff_mapper import NetworkOptions, NetworkResult, load_network, map_network
 from fadiff_mapper.base import bundled_files
@@ -95,6 +97,41 @@ def test_no_group_in_any_loops_is_below_its_bound(name: str, design: str) -> Non
                 compared += 1
 
 
+ODD = {  # input and (outputs, kernel, stride, padding) of each convolution
+    "a stride above its window": ((16, 8, 8), ((16, 1, 1, 0), (1, 1, 2, 0))),
+    "points that a later layer leaves out": ((8, 14, 8), ((8, 1, 1, 0), (8, 1, 1, 0), (1, (5, 1), (5, 1), 0))),
+    "a first layer with holes": ((8, 9, 5), ((8, 1, 2, 0), (6, 3, 1, 1))),
+    "padding wider than a tile": ((4, 11, 7), ((6, 5, 1, 2), (4, 5, 1, 2))),
+    "steps that compute nothing": ((4, 13, 13), ((8, 3, 1, 1), (8, 3, 1, 1), (4, 1, 1, 0)))}
+
+
+@pytest.mark.parametrize("case", ODD)
+@pytest.mark.parametrize("design", ["gemmini_small", "quickstart/design"])
+def test_no_group_with_odd_windows_is_below_its_bound(case: str, design: str) -> None:
+    """Random groups of small networks, above the bound of the whole segment however far it is divided."""
+    (channels, *_), layers = ODD[case]
+    modules = []
+    for outputs, *window in layers:
+        modules.append(nn.Conv2d(channels, outputs, *window))
+        channels = outputs
+    network = load_network(nn.Sequential(*modules), torch.zeros(1, *ODD[case][0]))
+    run, random = bounded_run(network, design), Random(1)
+    least = least_of(run.workload, run.hardware, run.results, run.segments)
+    assert least
+    sums, memory, compared = (run.total.energy_pj, run.total.cycles), TileMemory(), 0
+    for _ in range(4):
+        drawn = [drawn_group(random, run, random.choice(run.segments)) for _ in range(100)]
+        fitting = [(segment, group) for segment, group in drawn if fits(run, group)][:10]
+        mapped = with_mappings(run.hardware, [group for _, group in fitting], [
+            [run.by_node[name].spec for name in segment.nodes] for segment, _ in fitting], sums, LIGHT, memory=memory)
+        legal = [(segment, group) for (segment, _), group in zip(fitting, mapped, strict=True) if group]
+        for (segment, _), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
+            if cost:
+                assert_bounds(least, segment.nodes, OperatingPoint(cost.energy_pj, cost.cycles))
+                compared += 1
+    assert compared > 5
+
+
 def drawn_group(random: Random, run: PlanningRun, segment: Segment) -> tuple[Segment, FusedGroup]:
     """Random loops over a segment and residencies of its tensors."""
     home, last = random.choice(homes(run.hardware)), segment.problems[-1].bounds
@@ -147,7 +184,7 @@ def least_of(workload: Workload, hardware: Hardware, results: Sequence[Result],
     return network_least(workload, hardware, [result.spec for result in results], bounds, groups)
 
 
-def bounded_run(name: str, design: str) -> PlanningRun:
+def bounded_run(name: str | Workload, design: str) -> PlanningRun:
     """The run of a network whose layers have bounds."""
     from fadiff_mapper.search.map_layers import with_bounds
     run = run_of(name, design)

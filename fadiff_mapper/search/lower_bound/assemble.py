@@ -338,8 +338,8 @@ class LeastInSteps:
     Attributes:
         energy: pJ, where each word from and to the outermost level comes and goes once.
         cycles: Cycles likewise.
-        inside: pJ on the chip, besides words that the home reads, and those that it takes from the outermost level.
-        busy: Cycles that the arithmetic and all levels but the outermost one need.
+        inside: pJ on the chip, without reads and fills of the home.
+        busy: Cycles that the arithmetic and all levels but the outermost one need, without fills of the home.
         inward: Words that the home reads of each data space, [T].
     """
 
@@ -369,6 +369,9 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int) -> LeastInS
     whole = _energies(layer, inputs, shares)
     chip, other = every.copy(), every.copy()    # all levels but the outermost one; all but that and the home
     chip[-1], other[-1], other[home] = 0.0, 0.0, 0.0
+    filled = every.copy()
+    filled[home] = 0.0  # operands that stay there come in once, however often the layer runs
+    unfilled = LeastShares(every, filled, every, 1.0, 1.0)
     inner = AccessPrices(whole.read * other, whole.fill * other, whole.update * chip, whole.sums * chip)
     states = cache(partial(parallelism, space, inputs.spread, over=never))
     found: list[tuple[float, float, float, float]] = []
@@ -382,8 +385,9 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int) -> LeastInS
 
         limits = _cycle_limits(layer, inputs, choice, shares)
         cycles = np.maximum.reduce([limit.value for limit in limits])
-        busy = np.maximum.reduce([nothing, *(limit.value for limit in limits
-                                             if limit.where != layer.arch.levels[-1].name)])
+        busy = np.maximum.reduce([nothing, *(
+            limit.value for limit in _cycle_limits(layer, inputs, choice, unfilled)
+            if limit.where != layer.arch.levels[-1].name)])
         energies = [total(prices) + sum(addend.value for addend in _compute_and_leakage(
             layer, inputs, choice.states.macs, delay, shares)) for prices, delay in ((whole, cycles), (inner, busy))]
         found.append((energies[0].min(), cycles.min(), energies[1].min(), busy.min()))
