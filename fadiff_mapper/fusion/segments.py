@@ -451,8 +451,11 @@ def _own_input(join: _JoinBehind, nodes: Mapping[str, Node], first: Node, behind
 
 
 def _point_by_point(layer: Operator, operand: str, shape: Sequence[int]) -> tuple[str, ...] | None:
-    """For each axis of an operand the one dimension that moves along it, "" for one point; None where windows slide."""
+    """For each axis of an operand the one dimension that moves along it, "" for one point; None where windows slide, or
+    where the layer takes axes of the tensor together."""
     bounds, space = layer.problem.bounds, layer.dataspace(operand)
+    if len(layer.view(operand)) != len(shape):
+        return None
     rank_of = {term.dimension: rank for rank in space.ranks for term in rank}
     names = []
     for view, extent in zip(layer.view(operand), shape, strict=True):

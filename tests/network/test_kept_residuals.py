@@ -6,8 +6,10 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+import torch
+from torch import nn
 
-from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
+from fadiff_mapper import NetworkOptions, NetworkResult, Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import SecondRead, evaluate_group, group_violations
 from fadiff_mapper.fusion.segments import Segment, segments
@@ -92,3 +94,18 @@ def test_every_report_says_so() -> None:
     assert "added_behind: narrow1" in text and "unfused_joined_operands_cost" in text
     assert "fused groups read some of them on the chip" in page
     assert "with fusion and without" in network_html(plan(fuse=False))
+
+
+@pytest.mark.parametrize("rows", [8, 9])
+def test_a_sum_with_an_input_that_the_first_layer_takes_with_fewer_axes_has_no_second_read(rows: int) -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = self.last(torch.relu(self.first(x)) + x)
+            return y
+
+    found = segments(load_network(Block().eval(), torch.zeros(1, rows, 8)), 4)
+    assert [(segment.nodes, segment.residuals) for segment in found] == [(("first", "last"), ())]
