@@ -199,11 +199,14 @@ def test_a_stored_bound_that_is_none_is_computed_again(content: str, tmp_path: P
 
 
 def test_a_group_may_leave_out_points_that_no_later_layer_reads(tmp_path: Path) -> None:
-    """Two pointwise layers, the second of stride 2: of the first one's 8 x 8 points it reads 7 x 7, the last at 6."""
+    """Two pointwise layers, the second of stride 2: it reads 4 x 4 of the first one's 8 x 8 points.
+
+    A group in tiles of one point computes no others.
+    """
     text = NETWORK.replace("count: 2, repeat: 1, dims: {N: 1, M: 16, C: 16, P: 8, Q: 8, R: 1, S: 1}",
                            "count: 1, repeat: 1, dims: {N: 1, M: 16, C: 16, P: 4, Q: 4, R: 1, S: 1}, stride: [2, 2]")
     text = text.replace("  - {name: c, shape: second, from: [b]}\n", "")
     (tmp_path / "strided.yaml").write_text(text)
-    for fuse, share in ((True, 49 / 64), (False, 1.0)):
+    for fuse, share in ((True, 16 / 64), (False, 1.0)):
         question = replace(small_question(tmp_path, fuse=fuse), networks=(load_network(tmp_path / "strided.yaml"),))
         assert DesignBench(question, None).least_loads == (share, 1.0)
