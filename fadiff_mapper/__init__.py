@@ -14,13 +14,42 @@ if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].endswith(__name__) a
     # `__future__` would be one), unless this package was found there.
     del sys.path[0]
 
-# ruff: noqa: F403, F405  the names of `__all__` are those of `api`
 TYPE_CHECKING = False  # known to type checkers; `typing` takes as long to load as all that is needed here
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from fadiff_mapper.api import *
+    from fadiff_mapper.api import (
+        DesignResult,
+        DesignSpace,
+        FadiffError,
+        InferenceResult,
+        InvalidMapping,
+        Mapping,
+        NetworkOptions,
+        NetworkResult,
+        Result,
+        SearchOptions,
+        Spec,
+        SpecError,
+        Stats,
+        Workload,
+        __version__,
+        call_mapper,
+        call_model,
+        evaluate,
+        infer,
+        load,
+        load_layers,
+        load_network,
+        map_layer,
+        map_layers,
+        map_network,
+        read_calibration,
+        read_space,
+        save_network,
+        search_design,
+    )
 
 __all__ = ["DesignResult", "DesignSpace", "FadiffError", "InferenceResult", "InvalidMapping", "Mapping",
            "NetworkOptions", "NetworkResult", "Result", "SearchOptions", "Spec", "SpecError", "Stats", "Workload",

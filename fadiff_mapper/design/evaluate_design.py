@@ -54,8 +54,9 @@ from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 
 MOST_SHAPES = 64  # shapes of the architecture whose constraints are kept, the latest ones: a limit on memory
 
-BOUND_WORK = 1_000_000
-"""Layers of parts of fused groups that are bounded for a design: a limit of time, about a tenth of a second."""
+BOUND_WORK = (100_000, 1_000_000)
+"""Layers of parts of fused groups that are bounded for a design: at first, and where that leaves the design open.
+Limits of time, a tenth of a second and a second."""
 
 MOST_DESIGNS = 64
 """Parsed designs that are kept, the latest ones, so that a design that is judged and then mapped is read once."""
@@ -315,11 +316,12 @@ def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequen
 SLACK = 1 - 1e-9  # factor on sums before they are compared: thousands of additions may differ in their last bits
 
 
-def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: Over = never) -> LeastFigures | None:
+def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: Over = never,
+               work: int = BOUND_WORK[-1]) -> LeastFigures | None:
     """The bound on all plans of network `number` on a design, fused or not as the question says; it is stored.
 
     None without a proof for some layer. `specs` are the design with every distinct layer; `stopped` is asked before
-    every layer.
+    every layer; `work` is how many layers of parts of groups are bounded at most.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -330,7 +332,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
     own = [specs[layer] for layer, _ in runs]
     if question.calibration or is_sparse(own[0]):
         return None
-    key = digest_of(["plan bound", __version__, network_text(network), question.fuse, *question.metrics,
+    key = digest_of(["plan bound", __version__, network_text(network), question.fuse, *question.metrics, work,
                      [layer_key(design, spec, question.layer_options) for spec in own]])
     least = as_stored(LeastFigures, bench.store.get(key), ("energy_pj", "cycles", "root_edp"))
     if least is None:
@@ -340,18 +342,19 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
         layers = [LeastLayer(bound.energy_pj, bound.cycles, bound.root_edp ** 2) for bound in bounds]
         plans = network_least(network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
         assert plans is not None
-        edp, energy, delay = (plans.bound(metric, BOUND_WORK if metric in question.metrics else 0)
+        edp, energy, delay = (plans.bound(metric, work if metric in question.metrics else 0)
                               for metric in ("edp", "energy", "delay"))
         least = LeastFigures(energy, delay, math.sqrt(edp))
         bench.store.put(key, asdict(least))
     return least
 
 
-def design_bound(bench: DesignBench, specs: Sequence[Spec], stopped: Over = never) -> LeastFigures | None:
+def design_bound(bench: DesignBench, specs: Sequence[Spec], stopped: Over = never,
+                 work: int = BOUND_WORK[-1]) -> LeastFigures | None:
     """The bound on all plans of all networks on a design, each times its weight; arguments as for `plan_bound`."""
     total = LeastFigures()
     for number, weight in enumerate(bench.question.weights):
-        least = plan_bound(bench, number, specs, stopped)
+        least = plan_bound(bench, number, specs, stopped, work)
         if least is None:
             return None
         total += least.times(weight)
@@ -402,7 +405,10 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
         LeastFigures())
     if least is None or not loses(question, least, area, rivals):
         try:
-            least = design_bound(bench, specs, stopped) or least
+            for work in BOUND_WORK if question.fuse else BOUND_WORK[:1]:
+                least = design_bound(bench, specs, stopped, work) or least
+                if least is None or loses(question, least, area, rivals):
+                    break
         except OutOfTime:
             if give_up:
                 raise
