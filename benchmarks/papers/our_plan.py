@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from math import inf
 from unittest.mock import patch
 
+from fadiff_mapper.base.deadline import never
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
@@ -71,7 +73,7 @@ def mapped_layer(spec: Spec, options: NetworkOptions, course: LayerCourse, notes
 
     with patch.object(refinement, "LOOK_EVERY", 0.0):
         outcomes = search_all([task], effort, watcher=watch)
-    stream = ResultStream([spec], effort)
+    stream = ResultStream([spec], effort, None, None, None, inf, never)
     [result] = stream.send_last([task], outcomes, lambda index: None)  # nobody asks for a bound
     course.end(time.process_time() - start, outcomes[0].legal_evaluations)
     notes["looked_at"] += outcomes[0].evaluations
