@@ -64,7 +64,7 @@ from fadiff_mapper.search.mapspace.build import divisors
 
 LOOPED = 6
 """Layers of the longest segments that are tried in nests of several loops; longer ones have at most one. A limit of
-time: 16 take up to twice as long and change no plan of twelve pairs."""
+time."""
 
 SIZES = {1: 40, 2: 20, 3: 10}
 """Tile sizes that are tried of each loop of a nest, by the number of its loops; `_finer` tries more around the best.
@@ -110,13 +110,9 @@ def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
     """Enumerates orders of at most so many loops: up to two, or two over linked outputs and one that adds up sums.
 
     Yields:
-        Dimensions of the last layer, outermost loop first. Only dimensions of its output or of its link are cut: a loop
-        over a kernel would cut neither layers before it nor results behind it.
+        Dimensions of the last layer, outermost loop first.
     """
-    last = segment.problems[-1]
-    linked = set(segment.links[-1].dims.values())
-    dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
-            and (dim in last.output.dimensions or dim in linked)]
+    last, dims, linked = segment.problems[-1], cut_dims(segment), set(segment.links[-1].dims.values())
     equal = [pair for pair in combinations(last.bounds, 2) if pair[1] in dims and alike(segment, *pair)]
     yield ()
     for count in range(1, min(loops, 2) + 1):
@@ -129,6 +125,16 @@ def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
     for pair in combinations(inner, 2) if loops > 2 else ():
         yield from (order for dim in dims if dim not in last.output.dimensions
                     for order in ((*pair, dim), (dim, *pair)))
+
+
+def cut_dims(segment: Segment) -> list[str]:
+    """Dimensions of the last layer that shared loops may cut: those of its output or of its link.
+
+    A loop over a kernel would cut neither layers before it nor results behind it.
+    """
+    last, linked = segment.problems[-1], set(segment.links[-1].dims.values())
+    return [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
+            and (dim in last.output.dimensions or dim in linked)]
 
 
 def alike(segment: Segment, first: str, second: str) -> bool:

@@ -18,7 +18,7 @@ namespace fadiff {
 
 // What no mapping of a layer in a group undercuts, all steps together.
 struct LayerLeast {
-    double energy = 0, cycles = 0;  // pJ and cycles on the chip besides reads of the home, each operation once
+    double energy = 0, cycles = 0;  // on the chip, without reads and fills of the home, each operation once
     double written = 0;             // words to the outermost level
     double done = 1;                // the part of the layer that groups need
     double fill = 0;                // pJ that a word from outside costs beside its read

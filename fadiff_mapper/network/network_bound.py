@@ -9,7 +9,7 @@ divide the tile. Loops cut only what the operators in between pass on in tiles.
 
 Layers by themselves are bounded by `search.lower_bound`.
 
-Groups. Each segment has a bound of its own (`GroupLeast`): a set of points of energy and cycles, of which every group
+Groups. Each segment has a bound of its own (`LeastGroup`): a set of points of energy and cycles, of which every group
 of the segment is above one. It begins with a single point: what each layer costs on the chip at least, and each word
 from and to the outermost level once. Where the price of a segment matters, branch and bound over its loops, tile sizes
 and residencies divides the groups further (`kernel/group_bound.hpp`). Designs on which several levels could be homes,
@@ -17,11 +17,10 @@ and layers with packed elements, keep the single point.
 
 Networks. At prices per pJ and per cycle, the cheapest plan is a shortest path through every chain, over layers by
 themselves and segments; what the plans of a network can reach lies above the line of this least price. The segments on
-the path are divided, and the path is found again, until no segment on it can be divided or its price is high enough:
-best first, as no other segment can be part of a cheaper plan. The least product of energy and cycles above the lines
-for several prices is at one of the corners of the polygon that they enclose. The corner with the least product is cut
-off by the line that is tangent to its hyperbola, until a line passes through it: a cutting-plane method for the convex
-hull of all plans.
+the path are divided, and the path is found again, until no segment on it can be divided: best first, as no other
+segment can be part of a cheaper plan. The least product of energy and cycles above the lines for several prices is at
+one of the corners of the polygon that they enclose. The corner with the least product is cut off by the line that is
+tangent to its hyperbola, until a line passes through it: a cutting-plane method for the convex hull of all plans.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from math import inf, prod, sqrt
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.fusion.candidates import alike, cuts_whole, shared_loops
+from fadiff_mapper.fusion.candidates import alike, cut_dims, shared_loops
 from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, homes
 from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, other_reads, summed, word_costs
 from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_all_runs
@@ -374,9 +373,8 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         translated: Links of other segments on the design in the kernel's form; those of this one are added.
     """
     home, last = layers[0].home, segment.problems[-1]
-    usable, linked = hardware.arch.levels[home].usable, set(segment.links[-1].dims.values())
-    dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
-            and (dim in last.output.dimensions or dim in linked)]
+    usable = hardware.arch.levels[home].usable
+    dims = cut_dims(segment)
     if usable is None or not 0 < len(dims) <= LOOPS or any(layer.least is None for layer in layers):
         return None
     machine = prepare_layer(layers[0].spec.arch, last, layers[0].spec.tables).machine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -83,18 +83,11 @@ def test_no_group_in_any_loops_is_below_its_bound(name: str, design: str) -> Non
     least = least_of(run.workload, run.hardware, run.results, run.segments)
     assert least
     short = [segment for segment in run.segments if len(segment.nodes) < 5]
-    sums = run.total.energy_pj, run.total.cycles
     memory, compared = TileMemory(), 0
     while compared < 12:
-        drawn = [drawn_group(random, run, random.choice(short)) for _ in range(200)]
-        fitting = [(segment, group) for segment, group in drawn if fits(run, group)][:12]
-        mapped = with_mappings(run.hardware, [group for _, group in fitting], [
-            [run.by_node[name].spec for name in segment.nodes] for segment, _ in fitting], sums, LIGHT, memory=memory)
-        legal = [(segment, group) for (segment, _), group in zip(fitting, mapped, strict=True) if group]
-        for (segment, _), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
-            if cost:
-                assert_bounds(least, segment.nodes, OperatingPoint(cost.energy_pj, cost.cycles))
-                compared += 1
+        for names, point in drawn_points(random, run, short, memory):
+            assert_bounds(least, names, point)
+            compared += 1
 
 
 ODD = {  # input and (outputs, kernel, stride, padding) of each convolution
@@ -118,18 +111,26 @@ def test_no_group_with_odd_windows_is_below_its_bound(case: str, design: str) ->
     run, random = bounded_run(network, design), Random(1)
     least = least_of(run.workload, run.hardware, run.results, run.segments)
     assert least
-    sums, memory, compared = (run.total.energy_pj, run.total.cycles), TileMemory(), 0
+    memory, compared = TileMemory(), 0
     for _ in range(4):
-        drawn = [drawn_group(random, run, random.choice(run.segments)) for _ in range(100)]
-        fitting = [(segment, group) for segment, group in drawn if fits(run, group)][:10]
-        mapped = with_mappings(run.hardware, [group for _, group in fitting], [
-            [run.by_node[name].spec for name in segment.nodes] for segment, _ in fitting], sums, LIGHT, memory=memory)
-        legal = [(segment, group) for (segment, _), group in zip(fitting, mapped, strict=True) if group]
-        for (segment, _), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
-            if cost:
-                assert_bounds(least, segment.nodes, OperatingPoint(cost.energy_pj, cost.cycles))
-                compared += 1
+        for names, point in drawn_points(random, run, run.segments, memory):
+            assert_bounds(least, names, point)
+            compared += 1
     assert compared > 5
+
+
+def drawn_points(random: Random, run: PlanningRun, among: Sequence[Segment],
+                 memory: TileMemory) -> Iterator[tuple[tuple[str, ...], OperatingPoint]]:
+    """Up to 12 random groups of some segments that can run: their layers, and their exact energy and cycles."""
+    drawn = [drawn_group(random, run, random.choice(among)) for _ in range(200)]
+    fitting = [(segment, group) for segment, group in drawn if fits(run, group)][:12]
+    mapped = with_mappings(run.hardware, [group for _, group in fitting], [
+        [run.by_node[name].spec for name in segment.nodes] for segment, _ in fitting],
+        (run.total.energy_pj, run.total.cycles), LIGHT, memory=memory)
+    legal = [(segment, group) for (segment, _), group in zip(fitting, mapped, strict=True) if group]
+    for (segment, _), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
+        if cost:
+            yield segment.nodes, OperatingPoint(cost.energy_pj, cost.cycles)
 
 
 def drawn_group(random: Random, run: PlanningRun, segment: Segment) -> tuple[Segment, FusedGroup]:
