@@ -289,7 +289,7 @@ class TestDump:
 def test_reference_specifications_survive_reading_and_writing() -> None:
     for path in sorted([*SHARED.glob("specs/*.yaml"), *SHARED.glob("workloads/*.yaml")]):
         tree = load_files([path])
-        assert load_text(load.dump(tree)) == tree
+        assert load_text(dump(tree)) == tree
 
 
 @pytest.mark.parametrize("text", ["max(a, 16)", "a if b else 'c'", "[1, 2]", "5", "plain + 1", " padded", "true"])
