@@ -59,9 +59,9 @@ most, where plans trade energy against cycles all along a hyperbola: a limit of 
 LOOPS = 5
 """Loops of a group at most that are divided by order: 120 orders. A limit of time."""
 
-MOST_WORK = 1_000_000
+MOST_WORK = 2_000_000
 """Layers of parts of groups that are bounded unless a gap is asked for, eight parts side by side: a limit of time, some
-two seconds."""
+four seconds."""
 
 WORK, RAISED = 10_000, 2e-3
 """Layers of parts of one segment's groups that are bounded before the path is found again; and the part by which the
@@ -191,7 +191,7 @@ class NetworkLeast:
         at = [(1.0, 0.0), (0.0, 1.0)]   # prices by falling weight of energy: neighbours meet at the corners
         if apart.energy_pj and apart.cycles:
             at.insert(1, (1 / apart.energy_pj, 1 / apart.cycles))
-            most -= self.raise_price(*at[1], most, over)
+            most -= self.raise_price(*at[1], most / 2, over)    # as prices change, half of the rest each time
         while True:
             lines = [(energy, cycles, self.price(energy, cycles)) for energy, cycles in at]
             corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
@@ -200,7 +200,7 @@ class NetworkLeast:
             if not prod(corners[least]):    # a network without energy
                 return 0.0
             energy, cycles = 1 / corners[least][0], 1 / corners[least][1]
-            most -= self.raise_price(energy, cycles, most, over)
+            most -= self.raise_price(energy, cycles, most / 2, over)
             if self.price(energy, cycles) <= 2 * (1 + TANGENT) or len(at) == MOST_LINES:
                 return SLACK * prod(corners[least])
             at.insert(least + 1, (energy, cycles))
