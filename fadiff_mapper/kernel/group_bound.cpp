@@ -161,7 +161,8 @@ struct ProductTile {
 // The most points side by side, as many as divide a tile of some size in a range.
 static double side_by_side_at_most(double least, double most, double along) {
     double part = std::min(along, most);
-    while (part > 1 && std::floor(most / part) * part < least) --part;
+    for (double times = std::ceil(least / part); part > 1 && times * part > most; times = std::ceil(least / part))
+        part = std::max(std::floor(most / times), 1.0);     // the most of which so many are not too many
     return part;
 }
 
