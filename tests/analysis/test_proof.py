@@ -193,7 +193,7 @@ def test_a_gap_ends_a_proof_early() -> None:
 @pytest.mark.parametrize(("options", "said"), [
     (["--prove", "--gap", "-1"], "gap: found -1.0; accepted: a share of 0 or more, such as 0.01"),
     (["--prove", "--gap", "inf"], "gap: found inf; accepted: a share of 0 or more, such as 0.01"),
-    (["--gap", "0.1"], "gap: found without a proof; accepted: with a proof"),
+    (["--gap", "0.1"], "gap: found without prove; accepted: both, or neither"),
     (["--prove", "--imperfect"], "proof: found with imperfect factors; accepted: one of them")])
 def test_a_proof_that_cannot_be_is_refused(options: list[str], said: str, tmp_path: Path,
                                            capsys: pytest.CaptureFixture[str]) -> None:
