@@ -26,10 +26,9 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import METRICS, WARNING, MapperOptions, Spec
 from fadiff_mapper.inputs.spec.tables import Tables, missing_actions
 from fadiff_mapper.inputs.v04.document import is_v04, translate
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.load import load_file, load_files
 from fadiff_mapper.inputs.yaml.located import Map, Reader, mapping, one_of, plain, sequence, with_places
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 ARCHITECTURE_KEYS = ("architecture", "arch")
 """Both spellings that Timeloop reads."""

@@ -27,9 +27,8 @@ from fadiff_mapper.inputs.spec.arch import (
     StorageLevel,
 )
 from fadiff_mapper.inputs.spec.tables import BITS_PER_KIB
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, Table, integer, mapping, number, plain, readers, text
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 STORAGE_CLASSES = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage")
 COMPUTE_CLASSES = ("mac", "compute")

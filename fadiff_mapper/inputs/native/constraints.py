@@ -25,9 +25,8 @@ from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.inputs.spec.keys import CONSTRAINT, CONSTRAINT_TYPES, NATIVE_CONSTRAINTS, picked
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, known, mapping, one_of, plain, sequence, text
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
 ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"
 """The sections by the names under which they are written out again."""

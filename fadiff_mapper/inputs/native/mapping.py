@@ -18,9 +18,8 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import DIRECTIVES, MAPPING_TYPES, OF_CONSTRAINTS
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping, with_residual
 from fadiff_mapper.inputs.spec.problem import Problem, single_letter
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.located import Reader, kind_of, known, readers, sequence, text
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 ACCEPTED = '"C=2 M=3", "C2 M3", "C<=4" or "C>=2", with the dimensions'
 MOST_DIGITS = 15

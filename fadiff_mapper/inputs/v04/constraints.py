@@ -29,7 +29,6 @@ from fadiff_mapper.inputs.v04.nodes import (
     version,
     without_ignored,
 )
-from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.located import (
     Check,
     Kind,
@@ -40,10 +39,11 @@ from fadiff_mapper.inputs.yaml.located import (
     known,
     mapping,
     one_of,
+    placed_list,
     sequence,
     text,
 )
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import Leniency, Where
 
 KINDS = ("spatial", "temporal", "dataspace")
 """Kinds of constraints of a node, in the order in which the front end writes the ones that it does not mention."""
@@ -238,7 +238,7 @@ def _directive(kind: str, node: Map, scope: ExpressionScope) -> Directive:
         """A list of dimensions, or a list of such lists."""
         lists = sequence(value, where)
         if lists and all(not isinstance(item, list) for item in lists):
-            lists = Seq([lists], where=where, places=[where])
+            lists = placed_list([(lists, where)], where)
         return tuple(sum(parse_permutation(sequence(item, at), at, problem.dimensions), ())
                      for item, at in lists.placed())
 
@@ -413,7 +413,7 @@ def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], prob
         if key == "permutation":
             inner, outer = value
             return Seq([*inner, SEPARATOR, *outer] if outer else inner, where=at)
-        return Seq(value, where=at, places=[at] * len(value)) if isinstance(value, tuple) else value
+        return placed_list(((name, at) for name in value), at) if isinstance(value, tuple) else value
 
     native = []
     for level in levels:

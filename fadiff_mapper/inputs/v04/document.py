@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,10 +34,9 @@ from fadiff_mapper.inputs.v04.nodes import (
     without_units,
     worked_out,
 )
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.load import combined
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, sequence, text
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, placed_list, sequence, text
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 CONSTRAINTS, COMPONENTS, MAPPING = "constraints", "components", "mapping"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
@@ -95,7 +94,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
                                         where=tree.where),
         "problem": problem_node}
     if units:
-        items["units"] = Seq(units, where=tree.where, places=[unit.where for unit in units])
+        items["units"] = placed_list(((unit, unit.where) for unit in units), tree.where)
     keys = [key for key in map(str, reader.node) if MAPPING in key and CONSTRAINTS not in key and COMPONENTS not in key]
     entries = reader.take(keys[0] if keys else MAPPING, sequence, None)
     if entries is not None:
@@ -127,16 +126,11 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
         found[name] = combined([found[name], rest]) if name in found else rest
     if found or "targets" in section:
         named = [(part.having({**part, "name": name}), part.where) for name, part in found.items()]
-        items["sparse_optimizations"] = section.having({**section, "targets": _listed(named, section.where)})
+        items["sparse_optimizations"] = section.having({**section, "targets": placed_list(named, section.where)})
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
     return Translation(Map({key: value for key, value in items.items() if value is not None},
                            where=document.where, places=document.places), problem, literal_problem)
-
-
-def _listed(found: Sequence[tuple[Any, Where]], where: Where) -> Seq:
-    """Entries with their places as one list."""
-    return Seq([entry for entry, _ in found], where=where, places=[place for _, place in found])
 
 
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
@@ -235,4 +229,4 @@ def _components(reader: Reader) -> Map | None:
     keys = [str(key) for key in reader.node if COMPONENTS in str(key)]
     found = [item for key in keys for item in reader.take(key, classes, [])]
     where = reader.at(keys[0]) if keys else reader.node.where
-    return Map({"version": VERSION, "classes": _listed(found, where)}, where=where) if keys else None
+    return Map({"version": VERSION, "classes": placed_list(found, where)}, where=where) if keys else None

@@ -11,9 +11,8 @@ from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
 from fadiff_mapper.inputs.native.arch import COMPUTE_CLASSES, INTERCONNECT_CLASSES, STORAGE_CLASSES
 from fadiff_mapper.inputs.spec.keys import CONTAINER, ENTRY, SPATIAL
 from fadiff_mapper.inputs.yaml.expressions import resolve
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.located import Check, Kind, Map, Reader, Seq, kind_of, mapping, sequence, text
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 Names = Mapping[str, object]
 """What an expression may use: variables, attributes of the containers around it, attributes before it."""

@@ -15,7 +15,7 @@ import math
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any
 
@@ -105,12 +105,10 @@ def _factorial(value: Any) -> int:
     return math.factorial(value)
 
 
-def _binomial(function: Callable[..., int]) -> Callable[..., int]:
-    """`math.comb` or `math.perm`, for arguments whose result stays within the bounds."""
-    def bounded(n: Any, k: Any) -> int:
-        _check_bits(int(n).bit_length() * abs(int(k)))
-        return function(n, k)
-    return bounded
+def _chosen(function: Callable[[int, int], int], n: Any, k: Any) -> int:
+    """`math.comb` or `math.perm` of k out of n, whose result has at most k times as many bits as n."""
+    _check_bits(int(n).bit_length() * abs(int(k)))
+    return function(n, k)
 
 
 def _range(*bounds: int) -> range:
@@ -140,7 +138,8 @@ _PLAIN_MATH = (
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **{function.__name__: function for function in _PLAIN_MATH},
     "abs": abs, "bool": bool, "float": float, "int": int, "len": len, "list": list, "max": max, "min": min,
-    "str": str, "tuple": list, "comb": _binomial(math.comb), "factorial": _factorial, "perm": _binomial(math.perm),
+    "str": str, "tuple": list, "comb": partial(_chosen, math.comb), "perm": partial(_chosen, math.perm),
+    "factorial": _factorial,
     "pow": _power, "prod": lambda values: reduce(_multiplied, values, 1), "range": _range, "round": rounded,
     "sum": lambda values, start=0: reduce(_added, values, start),
 }
