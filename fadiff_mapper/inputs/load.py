@@ -10,7 +10,7 @@ from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.inputs.energy.choose_source import check_choice, find_tables, operation_figures
+from fadiff_mapper.inputs.energy.choose_source import find_tables, operation_figures
 from fadiff_mapper.inputs.energy.source_names import COMPLETES
 from fadiff_mapper.inputs.native.arch import check_bandwidth_scales, read_architecture
 from fadiff_mapper.inputs.native.constraints import read_constraints
@@ -58,7 +58,7 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
         *sources: Any number of YAML files in any order (paths, or names such as `bundled:arch/gemmini_large`; the
             name of a folder stands for all files in it), or one dict of the same sections.
         jinja_data: Variables of the files' Jinja2 templates.
-        energy: Where energies come from that no ERT in the input gives, one of `energy.choose_source.CHOICES`.
+        energy: Where energies come from that no ERT in the input gives, one of `energy.source_names.CHOICES`.
         strict: Whether input that Timeloop ignores or puts up with is an error; else it is a warning of the spec's,
             and the numbers are Timeloop's.
         bits: Bits of an element by tensor, in place of those in the problem's instance, such as
@@ -71,7 +71,6 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
         SpecError: Bad input, one line per mistake, with file, line and YAML path.
         FadiffError: There is no bundled file of a name, or Accelergy is asked and fails.
     """
-    check_choice(energy)
     return read_spec(read_document(*sources, jinja_data=jinja_data), source_files(sources), energy, strict, bits=bits)
 
 
