@@ -16,7 +16,6 @@ from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.native.mapping import (
     LoopFactor,
     Order,
-    factors_text,
     parse_factors,
     parse_permutation,
     permutation_text,
@@ -220,7 +219,7 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
         key: value for reader in (own, attributes) for key, value in plain(reader.node).items()
         if key not in ("target", "name", "type", "attributes")}
     if literal.get("factors"):
-        literal["factors"] = factors_text(factors)
+        literal["factors"] = ",".join(map(str, factors))
     if literal.get("permutation"):
         literal["permutation"] = permutation_text(*permutation)
     return ([ConstraintStatement(level, kind, *part) for part in found],

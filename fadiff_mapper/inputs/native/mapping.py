@@ -44,13 +44,8 @@ class LoopFactor:
     last: int | None = None
 
     def __str__(self) -> str:
-        """The factor as both dialects read it, such as "C<=4"."""
+        """The factor as both dialects read it, such as "C<=4"; commas separate several in one string."""
         return f"{self.dimension}{self.operator}{self.value}" + ("" if self.last is None else f",{self.last}")
-
-
-def factors_text(factors: Sequence[LoopFactor]) -> str:
-    """Several factors as one string, which both dialects read."""
-    return ",".join(map(str, factors))
 
 
 def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *, bounded: bool = True,

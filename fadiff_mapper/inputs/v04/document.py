@@ -21,6 +21,7 @@ from fadiff_mapper.inputs.v04.constraints import (
 )
 from fadiff_mapper.inputs.v04.nodes import (
     DECLARED,
+    FAN_OUT,
     VERSION,
     Names,
     leaves,
@@ -32,8 +33,8 @@ from fadiff_mapper.inputs.v04.nodes import (
     without_empty,
     without_ignored,
     without_units,
-    worked_out,
 )
+from fadiff_mapper.inputs.yaml.expressions import resolve
 from fadiff_mapper.inputs.yaml.load import combined
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, placed_list, sequence, text
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
@@ -82,7 +83,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
                 raise leaf.attributes.at(key).error(
                     f'the attribute "{key}" is refused by Timeloop (did you mean "{spelling}"?)', f'"{spelling}"')
     placed = place_levels(tree)
-    levels = tuple(level for level in placed if not level.is_network)
+    levels = tuple(level for level in placed if level.role != "network")
     scope = ExpressionScope(problem, names, leniency)
     targets = [target for key in document if CONSTRAINTS in str(key)
                for target in reader.take(key, target_entries, [])]
@@ -116,7 +117,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     # The treatment of zeros in a section of its own and in the nodes, as one native section.
     section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
     entries = sequence(section.get("targets") or [], section.at("targets"))
-    found = {level.name: level.leaf.sparse for level in levels if level.leaf.sparse and not level.dummy}
+    found = {level.name: level.leaf.sparse for level in levels if level.leaf.sparse and level.role != FAN_OUT}
     for value, at in entries.placed():
         entry = mapping(value, at)
         key = "target" if "target" in entry else "name"  # of the front end, and of the native dialect
@@ -157,7 +158,7 @@ def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, Names]:
     def densities(value: Any, where: Where) -> Any:
         """Densities with the expressions of their numbers worked out; names of distributions stay."""
         if not isinstance(value, Map):
-            return worked_out(value, where, known)
+            return resolve(value, where, known)
         items: dict[Any, Any] = {}
         for key, item in value.items():
             items[key] = item if key == "distribution" else densities(item, value.at(key))

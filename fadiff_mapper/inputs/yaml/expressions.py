@@ -15,11 +15,13 @@ import math
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial, reduce
 from itertools import pairwise
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
+from fadiff_mapper.inputs.yaml.place import Where
 
 # Plain safety limits, generous for specifications.
 MAX_BITS = 4_096
@@ -180,8 +182,8 @@ def evaluate(text: str, names: Mapping[str, object]) -> Any:
         raise ExpressionError(f'cannot compute "{_shown(text)}": {error or type(error).__name__}') from None
 
 
-def resolve(value: Any, names: Mapping[str, object]) -> Any:
-    """The value of a variable or attribute as the v0.4 front end understands it. Errors as in `evaluate`.
+def resolve(value: Any, where: Where, names: Mapping[str, object]) -> Any:
+    """The value of a variable or attribute as the v0.4 front end understands it. Raises SpecError with the place.
 
     Only unquoted text is changed: a whole number or boolean is converted, any other text is evaluated; text that
     results is as if it had been quoted.
@@ -190,10 +192,12 @@ def resolve(value: Any, names: Mapping[str, object]) -> Any:
         return value
     if value.lower() in ("true", "false"):
         return value.lower() == "true"
-    try:
+    with suppress(ValueError):
         return int(value)
-    except ValueError:
+    try:
         result = evaluate(value, names)
+    except ExpressionError as error:
+        raise where.error(str(error)) from None
     return Literal(result) if isinstance(result, str) else result
 
 
