@@ -12,7 +12,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.energy.choose_source import find_tables, operation_figures
 from fadiff_mapper.inputs.energy.source_names import COMPLETES
-from fadiff_mapper.inputs.native.arch import check_bandwidth_scales, read_architecture
+from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.native.constraints import read_constraints
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.native.mapping import read_mapping
@@ -148,12 +148,13 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         """What a section says; None where it is empty or not there."""
         return read(document[name], document.at(name), *arguments) if document.get(name) else None
 
-    arch = (like.arch if like is not None and strict and like.arch.native == {arch_key: document[arch_key]}
-            else read_architecture(document[arch_key], document.at(arch_key), arch_key, leniency))
     # The translation of v0.4 has read the problem already, as constraints there speak of its dimensions.
     problem, literal_problem = ((translation.problem, translation.literal_problem) if translation
                                 else read_problem(document["problem"], document.at("problem"), keys, leniency))
-    check_bandwidth_scales(document[arch_key], arch, problem.dataspace_names(), leniency)
+    names = problem.dataspace_names()
+    arch = (like.arch if like is not None and strict and like.arch.native == {arch_key: document[arch_key]}
+            and {name for level in like.arch.levels for name in level.bandwidth_scale} <= {*names}
+            else read_architecture(document[arch_key], document.at(arch_key), arch_key, leniency, names))
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
     constraints = read_constraints(document, arch.levels, fanouts, problem, leniency)
     options = section("mapper", read_mapper, leniency) or MapperOptions()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.inputs.native.arch import COMPUTE_CLASSES, INTERCONNECT_CLASSES, STORAGE_CLASSES
+from fadiff_mapper.inputs.native.arch import ROLES, role_of
 from fadiff_mapper.inputs.spec.keys import CONTAINER, ENTRY, SPATIAL
 from fadiff_mapper.inputs.yaml.expressions import resolve
 from fadiff_mapper.inputs.yaml.located import Check, Kind, Map, Reader, Seq, kind_of, mapping, sequence, text
@@ -36,9 +36,8 @@ FAN_OUT = "fan-out"
 """Role of such a level, besides those of the nodes."""
 BRANCHES = ("!Hierarchical", "!Parallel", "!Pipelined")
 LEAVES = ("!Component", "!Container", "!Nothing")
-ROLES = {"storage": STORAGE_CLASSES, "compute": ("mac", "intmac", "fpmac", "compute"), "network": INTERCONNECT_CLASSES,
-         "nothing": ("nothing",)}
-"""A class that contains one of these words has that role; the first match counts (the front end's rule)."""
+LEAF_ROLES = {**ROLES, "compute": ("mac", "intmac", "fpmac", "compute"), "nothing": ("nothing",)}
+"""The front end's words of the roles of components."""
 ACTIONS = {"storage": ("read", "write", "update", "leak"), "compute": ("compute",)}
 """Actions that the front end asks Accelergy to price, besides those that a component requires itself."""
 NATIVE_WIDTHS = ("memory_width", "data_storage_width")
@@ -207,9 +206,9 @@ def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
             name = reader.read("name", "nothing")
         else:
             name, kind = reader.read("name"), reader.read("class")
-            role = next((role for role, words in ROLES.items() if any(word in kind for word in words)), "")
+            role = role_of(kind, LEAF_ROLES)
             if not role:
-                accepted = [word for words in ROLES.values() for word in words]
+                accepted = [word for words in LEAF_ROLES.values() for word in words]
                 raise reader.at("class").error(f'unknown class "{kind}"{nearest(kind, accepted)}',
                                                f"a class that contains {listed(accepted)}")
         own = reader.read("required_actions", Seq(where=node.where))
@@ -272,7 +271,7 @@ def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
     if not levels or levels[-1].leaf.role != "compute":
         place = levels[-1].leaf.where if levels else tree.where
         raise place.error("the innermost node is not a compute component",
-                          f"a last !Component with a class that contains {' or '.join(COMPUTE_CLASSES)}")
+                          f"a last !Component with a class that contains {' or '.join(ROLES['compute'])}")
     return tuple(levels)
 
 
