@@ -289,29 +289,24 @@ def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> l
 
     From the outermost level inwards: data spaces, temporal loops, and spatial loops where there is a fan-out.
     """
-    def directive(level: int, kind: str, always: dict[str, Any], **spaces: Collection[str]) -> dict[str, Any]:
-        """A directive with lists of data spaces, empty ones left out."""
-        return {"target": arch.levels[level].name, "type": kind} | always | {
-            key: [name for name in problem.dataspace_names() if name in members]
-            for key, members in spaces.items() if members}
-
     def loops(factors: dict[str, int], last: dict[str, int], order: Sequence[str]) -> dict[str, Any]:
         return {"factors": " ".join(f"{name}={with_residual(name, value, last)}" for name, value in factors.items()),
                 "permutation": "".join(order)}
 
     directives: list[dict[str, Any]] = []
-    for index in reversed(range(len(arch.levels))):
-        level, names = mapping.levels[index], problem.dataspace_names()
-        directives.append(directive(
-            index, "datatype", {"keep": [name for name in names if name in level.keep],
-                                "bypass": [name for name in names if name not in level.keep]},
-            no_coalesce=level.no_coalesce))
-        directives.append(directive(
-            index, "temporal", loops(level.temporal, level.temporal_last, level.order),
-            no_reuse=level.no_temporal_reuse, rmw_first_update=level.rmw_first_update))
+    names = problem.dataspace_names()
+    for index, level in reversed(list(enumerate(mapping.levels))):
+        kinds: list[tuple[str, dict[str, Any], dict[str, frozenset[str]]]] = [
+            ("datatype", {"keep": [name for name in names if name in level.keep],
+                          "bypass": [name for name in names if name not in level.keep]},
+             {"no_coalesce": level.no_coalesce}),
+            ("temporal", loops(level.temporal, level.temporal_last, level.order),
+             {"no_reuse": level.no_temporal_reuse, "rmw_first_update": level.rmw_first_update})]
         if math.prod(arch.fanout(index)) > 1:
-            directives.append(directive(
-                index, "spatial",
-                loops(level.spatial, level.spatial_last, level.spatial_order) | {"split": level.split},
-                no_reuse=level.no_multicast, no_link_transfer=level.no_link_transfer))
+            kinds.append(("spatial",
+                          loops(level.spatial, level.spatial_last, level.spatial_order) | {"split": level.split},
+                          {"no_reuse": level.no_multicast, "no_link_transfer": level.no_link_transfer}))
+        directives += [{"target": arch.levels[index].name, "type": kind} | always | {
+            key: [name for name in names if name in spaces] for key, spaces in listed.items() if spaces}
+            for kind, always, listed in kinds]
     return directives

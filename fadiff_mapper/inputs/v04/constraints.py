@@ -24,7 +24,6 @@ from fadiff_mapper.inputs.v04.nodes import (
     LeafNode,
     Names,
     NativeLevel,
-    expression_of,
     leaves,
     version,
     without_ignored,
@@ -225,21 +224,19 @@ def _checked(kind: str, node: Map, scope: ExpressionScope) -> Map:
         return tuple(sum(parse_permutation(sequence(item, at), at, problem.dimensions), ())
                      for item, at in lists.placed())
 
-    def check(kind: Kind) -> Check[Any]:
-        """The reading of a key: names and factors of the problem, or a number that may be an expression."""
-        if kind is FACTORS:
-            return lambda value, where: parse_factors(value, where, problem.bounds, bounded=scope.leniency.strict)
-        if kind is ORDER:
-            return lambda value, where: parse_permutation(value, where, problem.dimensions, commas=True)
-        return spaces if kind is SPACES else dimensions if kind is DIMENSIONS else expression_of(kind, scope.names)
-
-    reader = Reader(without_ignored(node), table=V04_CONSTRAINTS[kind])
-    entries = {name: reader.take(name, check(key.kind), None) for name, key in reader.table.items()}
+    checks: dict[Kind, Check[Any]] = {
+        FACTORS: lambda value, where: parse_factors(value, where, problem.bounds, bounded=scope.leniency.strict),
+        ORDER: lambda value, where: parse_permutation(value, where, problem.dimensions, commas=True),
+        SPACES: spaces, DIMENSIONS: dimensions}
+    reader, said = Reader(without_ignored(node), table=V04_CONSTRAINTS[kind], names=scope.names), dict[str, Any]()
+    for key, accepted in reader.table.items():  # names and factors of the problem, or a number
+        check = checks.get(accepted.kind)
+        value = reader.read(key, None) if check is None else reader.take(key, check, None)
+        if value is not None and (key in ONLY or value not in NOTHING):
+            said[key] = value
     if kind in KINDS:
         reader.take("type", one_of(kind), None)
     reader.finish(f" in a {kind} constraint")
-    said = {key: value for key, value in entries.items()
-            if value is not None and (key in ONLY or value not in NOTHING)}
     return combine(Map(where=node.where), node.having(said))
 
 

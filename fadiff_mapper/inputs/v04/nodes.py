@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.native.arch import ROLES, role_of
 from fadiff_mapper.inputs.spec.keys import CONTAINER, ENTRY, SPATIAL
 from fadiff_mapper.inputs.yaml.expressions import resolve
-from fadiff_mapper.inputs.yaml.located import Check, Kind, Map, Reader, Seq, kind_of, mapping, sequence, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, mapping, sequence, text
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 Names = Mapping[str, object]
@@ -42,11 +42,6 @@ ACTIONS = {"storage": ("read", "write", "update", "leak"), "compute": ("compute"
 """Actions that the front end asks Accelergy to price, besides those that a component requires itself."""
 NATIVE_WIDTHS = ("memory_width", "data_storage_width")
 """Other names of the attribute "width" in the native dialect."""
-
-
-def expression_of(kind: Kind, names: Names) -> Check[Any]:
-    """The check of a key's values that works out those that are written as expressions."""
-    return lambda value, where: kind.read(resolve(value, where, names), where, STRICT)
 
 
 def resolve_map(node: Map, names: Names) -> Map:
@@ -190,10 +185,6 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode |
 
 def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
     reader, empty, component, role = Reader(node), Map(where=node.where), Map(where=node.where), "container"
-
-    def computed(key: str, reader: Reader, names: Names) -> Any:
-        return reader.take(key, expression_of(reader.table[key].kind, names), reader.table[key].default)
-
     if tag == "!Container":
         reader.table = CONTAINER
         name = reader.read("name")
@@ -215,13 +206,14 @@ def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
         actions = dict.fromkeys([*ACTIONS.get(role, ()), *(text(action, where) for action, where in own.placed())])
         items = {"class": node.get("class"), "subclass": reader.read("subclass"),
                  "required_actions": Seq(actions, where=own.where) if actions else None,
-                 **{key: computed(key, reader, names) for key in ("area_scale", "energy_scale", "enabled")}}
+                 **{key: replace(reader, names=names).read(key) for key in ("area_scale", "energy_scale", "enabled")}}
         component = Map({key: value for key, value in items.items() if value is not None},
                         where=node.where, places=node.places)
     attributes = inherit(Map(STORAGE_DEFAULTS if role == "storage" else COMMON_DEFAULTS, where=reader.at("attributes")),
                          without_empty(resolve_map(reader.read("attributes", empty), names)))
-    spatial = Reader(without_ignored(reader.read("spatial", empty)), table=SPATIAL)
-    mesh_x, mesh_y = (computed(axis, spatial, {**names, **attributes, "attributes": attributes}) for axis in SPATIAL)
+    spatial = Reader(without_ignored(reader.read("spatial", empty)), table=SPATIAL,
+                     names={**names, **attributes, "attributes": attributes})
+    mesh_x, mesh_y = map(spatial.read, SPATIAL)
     spatial.finish(f' in the spatial part of "{name}"')
     constraints = reader.read("constraints", empty)
     sparse = without_empty(without_ignored(reader.read("sparse_optimizations", empty)))

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.inputs.yaml.expressions import resolve
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 T = TypeVar("T")
@@ -213,7 +214,7 @@ REQUIRED: Any = object()
 """The default of a key that must be there."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """The values that a key accepts."""
 
@@ -245,6 +246,8 @@ class Reader:
     leniency: Leniency = STRICT  # decides whether an unknown key is an error
     table: Table = field(default_factory=dict)  # the keys that `read` takes
     asked: list[str] = field(default_factory=list)  # all keys asked for so far, in order
+    # The values that expressions can use, where values that `read` takes may be expressions.
+    names: Mapping[str, object] | None = None
 
     def at(self, name: str) -> Where:
         """Place of a key."""
@@ -267,10 +270,11 @@ class Reader:
         return default  # type: ignore[no-any-return]
 
     def read(self, name: str, *default: Any) -> Any:
-        """Reads the value of a key of the table; a given default replaces the table's."""
-        key = self.table[name]
-        return self.take(key.spellings, lambda value, where: key.kind.read(value, where, self.leniency),
-                         default[0] if default else key.default)
+        """Reads the value of a key of the table, worked out with `names`; a given default replaces the table's."""
+        key, names = self.table[name], self.names
+        return self.take(key.spellings, lambda value, where: key.kind.read(
+            value if names is None else resolve(value, where, names), where, self.leniency),
+            default[0] if default else key.default)
 
     def refuse(self, name: str, why: str) -> None:
         """Refuses a key of valid Timeloop input that is not modelled here; null, false, 0 and empty values may stay."""
