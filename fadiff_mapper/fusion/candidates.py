@@ -8,7 +8,7 @@ layers. Enumerated are, in the terms of LoopTree, inter-layer tiling, and retent
 intermediate per loop: up to two loops, or three where one adds up sums, and one loop in long segments; one
 representative of equal dimensions (rows and columns); halos retained along all loops, along all but one, or along none;
 every level on the chip with a single instance as home; and partial sums of the last layer to which later steps add
-either stay or are spilled to the outermost level.
+stay, rest in the home, or are spilled to the outermost level.
 
 Method. Each nest of loops (`tile_nests`) is estimated on a grid of tile sizes at once (`estimates`), in two steps of
 rising accuracy: first with every passing operand brought in once per step, a lower estimate; then, nest by nest in the
@@ -88,22 +88,28 @@ FURTHER = 2
 """Layers by which an end of a group is moved at most. A limit of time."""
 
 
-def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
-    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those with one loop or none."""
+def tile_nests(hardware: Hardware, segment: Segment, outputs_at: Collection[str]) -> Iterator[TileNest]:
+    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those with one loop or none.
+
+    `outputs_at`: levels that may keep the last layer's output.
+    """
     for dims in orders(segment, 3 if len(segment.problems) <= LOOPED else 1):
-        yield from nests_of(hardware, segment, dims)
+        yield from nests_of(hardware, segment, dims, outputs_at)
 
 
-def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Iterator[TileNest]:
-    """Enumerates the nests with one order of loops: every home, retention of halos, and treatment of sums."""
+def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...],
+             outputs_at: Collection[str]) -> Iterator[TileNest]:
+    """Enumerates the nests with one order of loops: every home, retention of halos, and place where sums rest."""
     adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
     halos = list(_halos(segment, dims))
     for home in homes(hardware):
         for retained in halos:
             if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
-                yield TileNest(home, dims, retained, False)
+                yield TileNest(home, dims, retained, "")
+            if adding and home in outputs_at:
+                yield TileNest(home, dims, retained, home)
             if adding:
-                yield TileNest(home, dims, retained, True)
+                yield TileNest(home, dims, retained, hardware.arch.levels[-1].name)
 
 
 def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
@@ -229,7 +235,7 @@ def _best_sizes(hardware: Hardware, compiled: CompiledSegment, price: NetworkPri
     """At most `KEPT` residency choices of nests in their best tile sizes, the best estimate first, then fewer loops."""
     segment, bases = compiled.segment, compiled.bases
     rough: list[tuple[float, int, Sheet, int]] = []
-    for nest in tile_nests(hardware, segment):
+    for nest in tile_nests(hardware, segment, bases[-1].outputs_at):
         sheet = sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
         rough += [(least, number, sheet, choice)
                   for number, (choice, least) in enumerate(enumerate(sheet.lower_prices(price)), len(rough))
@@ -290,7 +296,7 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
     if any(cuts_whole(segment, dim) or segment.problems[-1].bounds[dim] == 1 for dim in dims):
         return []
     sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases, known)
-    return [candidate for nest in nests_of(hardware, segment, dims)
+    return [candidate for nest in nests_of(hardware, segment, dims, bases[-1].outputs_at)
             for sized in _best_of(sheet_of(compiled, nest, sizes), price)
             for candidate in with_operators(hardware, sized.candidate())]
 
@@ -316,7 +322,7 @@ def _resized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase
     """The same loops with one tile, in turn, in each of its `sizes`; those that fit."""
     group, compiled = candidate.group, compiled_segment(hardware, candidate.segment, bases)
     nest = TileNest(group.links[0].stay.level, tuple(loop.dim for loop in group.loops),
-                    tuple(link.stay.across for link in group.links), group.spilled)
+                    tuple(link.stay.across for link in group.links), group.sums)
     now = [loop.tile for loop in group.loops]
     return [resized for position, loop in enumerate(group.loops) for size in sizes(loop)
             for sized in _in_sizes(compiled, nest, price, [(*now[:position], size, *now[position + 1:])])

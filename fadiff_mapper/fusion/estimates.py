@@ -27,7 +27,7 @@ from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink
+from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink, SumsRest
 from fadiff_mapper.model.stats import dense_count
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload.window_slide import WindowSlide
@@ -59,6 +59,7 @@ class LayerBase:
     known: tuple[SideBySide, ...]
     costs: WordCosts
     whole: OperatingPoint  # energy and cycles of the best mapping, one run
+    outputs_at: frozenset[str] = frozenset()  # levels that the constraints let keep the output
 
     @property
     def lanes(self) -> dict[str, int]:
@@ -84,8 +85,10 @@ def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
         result.stats.energy_pj - accesses,
         {level["name"]: {name: float(dense_count(space["reads"]) * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in levels},
-        inf if sums_at.usable is None else float(sums_at.usable * sums_at.instances), _fastest(known),
-        word_costs(result.spec), OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)))
+        inf if sums_at.usable is None else float(sums_at.usable * sums_at.instances),
+        _fastest(known), word_costs(result.spec), OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)),
+        frozenset(level.name for level, here in zip(result.spec.arch.levels, result.spec.constraints.levels, strict=True)
+                  if result.spec.problem.output.name not in here.bypass))
 
 
 def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:
@@ -226,7 +229,7 @@ class TileNest:
     dims: tuple[str, ...]  # dimensions of the last layer, outermost loop first
     # for each link the loops along which its words are retained; along the others, they are recomputed
     retained: tuple[frozenset[str], ...]
-    spilled: bool  # whether partial sums leave the chip between the steps that add to them
+    sums: str  # where partial sums rest between the steps that add to them, as of `FusedGroup.sums`
 
 
 def homes(hardware: Hardware) -> list[str]:
@@ -295,13 +298,14 @@ class SizedNest:
         links = tuple(link.staying(Stay(nest.home, retained))
                       for link, retained in zip(segment.links, nest.retained, strict=True))
         return Candidate(segment, FusedGroup(layers, links, tuple(map(TileLoop, nest.dims, self.tiles)), segment.repeat,
-                                             spilled=nest.spilled), self.estimate)
+                                             sums=nest.sums), self.estimate)
 
 
 def sheet_of(compiled: CompiledSegment, nest: TileNest, sizes: np.ndarray) -> Sheet:
     """The estimates of a segment in one nest, for tile sizes [loops, B]."""
     last = compiled.segment.problems[-1].dimensions
     retained = [sum(1 << index for index, dim in enumerate(nest.dims) if dim in loops) for loops in nest.retained]
+    resting = SumsRest.INSIDE if not nest.sums else SumsRest.HOME if nest.sums == nest.home else SumsRest.OUTERMOST
     return Sheet(nest, compiled.segment, sizes, NestEstimate(
         compiled.tables, list(compiled.usable).index(nest.home), compiled.usable[nest.home],
-        [last.index(dim) for dim in nest.dims], retained, nest.spilled, sizes))
+        [last.index(dim) for dim in nest.dims], retained, resting, sizes))

@@ -215,8 +215,8 @@ class FusedGroup:
         double_buffered: levels in which a tile that comes and goes has room twice, so that the next one can arrive;
             tensors that stay from step to step are there once. An intermediate on which a compute unit works is there
             twice, so that the unit and the layers work side by side.
-        spilled: True if partial sums of the last layer to which later steps add go to the outermost level in between
-            and come back; False if they stay where they are summed up.
+        sums: the level in which partial sums of the last layer rest between the steps that add to them: a level on the
+            chip, or the outermost one (spilled). Empty: they stay where they are summed up.
         second_reads: the residual operands that are read on the chip, instead of from outside.
         skips: True if blocks of scores that a causal mask hides wholly are left out.
     """
@@ -226,7 +226,7 @@ class FusedGroup:
     loops: tuple[TileLoop, ...] = ()
     repeat: int = 1
     double_buffered: frozenset[str] = frozenset()
-    spilled: bool = False
+    sums: str = ""
     second_reads: tuple[SecondRead, ...] = ()
     skips: bool = False
 

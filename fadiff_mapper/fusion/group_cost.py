@@ -15,8 +15,7 @@ Steps that differ only in the words that earlier steps left in place share a sha
     -             pooled tensors with a reader outside the group go to the outermost level
     -             words of other tensors that are put together with an intermediate come from the outermost level
     -             residual operands that stay on the chip are read at their home level
-    -             partial sums to which later steps add stay where they are summed up, or with `spilled` come back from
-                  the outermost level
+    -             partial sums to which later steps add come back from the level in which they rest (`FusedGroup.sums`)
     -             a softmax in one pass (`FusedGroup.one_pass`) corrects them once more in every step but the first
 
 Latency and energy of the corrected counts are Timeloop's (in the paper, eqs. 16 to 19). Steps run one after the other,
@@ -257,19 +256,19 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
         if read.behind == index:
             stay = group.links[read.first - 1].stay if read.first else group.layers[0].operands[read.tensor]
             changed(hardware.level(stay.level), t, reads=float(tile.layer.problem.tensor_size(output)))
+    rest = levels.index(hardware.level(group.sums)) if group.sums and step.shares_sums else 0
     if not step.first_sum:  # no first touch of a word: Timeloop's first-read elision left out `partition` words
-        for level in levels if group.spilled else levels[:1]:
+        for level in levels[:rest + 1]:
             words = float(counts.partition[level, t, 0])
-            back = group.spilled and level != levels[-1]
-            changed(level, t, reads=words, fills=words if back else 0.0)
+            changed(level, t, reads=words, fills=words if level != levels[rest] else 0.0)
         if group.one_pass and index == len(group.links):
             words = float(counts.partition[levels[0], t, 0])
             changed(levels[0], t, reads=words, updates=words)
-    if not (step.last_sum or group.spilled):    # all but the last step hand nothing outwards
-        for level in levels[1:]:
+    if not step.last_sum:   # all but the last step hand nothing outwards from where sums rest
+        for level in levels[rest + 1:]:
             changed(level, t, updates=-float(counts.updates[level, t, 0]))
     table = tile.layer.machine.element_words
-    if counts.words and table is not None and not (step.first_sum and step.last_sum):  # others add to the same sums
+    if counts.words and table is not None and step.shares_sums:  # others add to the same sums
         held, sent = counts.words.held.copy(), counts.words.sent.copy()
         held[:, t] = sent[:, t] = table[1, :, t]
         counts = replace(counts, words=replace(counts.words, held=held, sent=sent))

@@ -7,7 +7,7 @@ mapping        there is no mapping for a tile, or it does not cover it
 level          a level is unknown, has several instances, or lies nowhere inside a level that keeps the tensor
 whole          an operand that stays is not whole at its level while its tile runs
 reduction      sums of an output are not finished where the next layer, or the next step, needs them; partial sums that
-               are spilled may come back in any step
+               rest in a level further out may come back in any step
 capacity       words that are live at once do not fit; the accumulator counts in its own words
 network        the architecture prices its wires, which fused groups do not model
 
@@ -130,7 +130,8 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
     if group.second_reads:
         yield from _second_read_violations(group, layer_steps(group))
     stays = [stay for layer in group.layers for stay in layer.operands.values()] + [link.stay for link in group.links]
-    for name in dict.fromkeys(stay.level for stay in stays):
+    inside = [group.sums] if group.sums not in ("", hardware.arch.level_names()[-1]) else []
+    for name in dict.fromkeys([*(stay.level for stay in stays), *inside]):
         if name not in hardware.arch.level_names()[:-1]:
             yield _broken("level", name, f"{name} is not a level inside the outermost one")
         elif (instances := hardware.arch.levels[hardware.level(name)].instances) > 1:
@@ -153,7 +154,7 @@ def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
         if sums and loop.dim not in linked:
             yield _broken("shared loops", "",
                           f"the loop over {loop.dim} cuts a kernel or the channels of no intermediate")
-        if adding and not sums and not group.spilled:
+        if adding and not sums and not group.sums:
             yield _broken("reduction", "", f"the loop over {loop.dim} stands inside one that adds to the same outputs")
         adding = adding or sums
 
@@ -272,8 +273,13 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
             yield _broken("level", stay.level, f"{name} stays in {stay.level}, but no level outside it keeps it")
     summed, *further = tile.kept_levels(output)     # where no level inside the home keeps sums, they are added up there
     finished = [home for link in group.links[index:index + 1] if (home := hardware.level(link.stay.level)) != summed]
-    if step.sums_stay(group):
-        finished += further
+    if step.shares_sums:
+        rest = hardware.level(group.sums) if group.sums else summed
+        size = tile.size[rest, tile.index(output)] if rest in (summed, *further) else 0
+        if group.sums and size != (words := problem.tensor_size(problem.output)):
+            yield _broken("whole", group.sums, f"{group.sums} holds {size:g} partial sums of {output}, which rest there, "
+                          f"at a time; its tile has {words}", size, words)
+        finished += [level for level in further if level > rest]
     for level in finished:
         if back := float(tile.counts.reads[level, tile.index(output), 0]):
             name = hardware.arch.levels[level].name
@@ -303,8 +309,8 @@ class LayerTiles:
 def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequence[LayerTiles] = ()) -> float:
     """The peak of words that are live at once in one instance of a level, which its capacity must hold.
 
-    Operands that stay are there during all steps, of all layers at once; so are partial sums that go on, at the
-    innermost level that keeps them. Beside these the level must hold what the one running layer needs, the most over
+    Operands that stay are there during all steps, of all layers at once; so are partial sums that go on, where they
+    rest. Beside these the level must hold what the one running layer needs, the most over
     the layers: its tile's other data spaces (twice where the level is double buffered), the intermediates that it reads
     and writes, and what later steps use of the others. FADiff's eq. (24) adds up weights and activations of all layers
     instead; LoopTree, too, takes the largest over branches that run one after the other.
@@ -341,7 +347,9 @@ def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequenc
         for step in own.classes:
             kept = own.words[step.shape]
             size = {space: words for space, words in kept[level].items() if space not in stays}
-            if step.sums_stay(group) and [output in words for words in kept].index(True) == level:
+            if step.shares_sums and group.sums == name:
+                del size[output]
+            elif step.shares_sums and not group.sums and [output in words for words in kept].index(True) == level:
                 sums = max(sums, size.pop(output))
             elif output in stays and next(words for words in kept if output in words) is kept[level]:
                 space = layer.problem.output    # which lies there with the bits of finished elements, once added up

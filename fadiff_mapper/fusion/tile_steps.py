@@ -84,9 +84,10 @@ class StepClass:
     last_sum: bool  # the step is the last of them
     counted: int = 0  # new words of `LayerSteps.counted`
 
-    def sums_stay(self, group: FusedGroup) -> bool:
-        """Whether partial sums lie on the chip before or after the step."""
-        return not (group.spilled or (self.first_sum and self.last_sum))
+    @property
+    def shares_sums(self) -> bool:
+        """Whether other steps add to the same sums."""
+        return not (self.first_sum and self.last_sum)
 
 
 LoopColumn: TypeAlias = tuple[str | None, tuple[DimSpan, ...]]
@@ -411,8 +412,8 @@ def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str
 def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: StorageLevel) -> list[int]:
     """Words of a level that are occupied beside each layer's tile while that layer runs.
 
-    For every layer: the operands that stay, of all layers, and the live intermediates. `all_steps` are those of the
-    layers, first to last.
+    For every layer: the operands that stay, of all layers, partial sums that rest there, and the live intermediates.
+    `all_steps` are those of the layers, first to last.
     """
     operands = sum(space_of(layer.problem, name).room(operand_words(layer, name, group, steps), level.word_bits)
                    for layer, steps in zip(group.layers, all_steps, strict=True)
@@ -423,12 +424,26 @@ def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: St
     links = list(zip(*both, group.last_uses(), strict=True))
     if group.one_pass and group.links[-1].stay.level == level.name:
         operands += statistics_words(group, all_steps[-1])
+    if group.sums == level.name:
+        operands += group.layers[-1].problem.output.room(sums_words(group, all_steps[-1]), level.word_bits, partial=True)
     # where a unit works on one tile of an intermediate while the layers are at the next, it is there twice
     twice = [link.operators and level.name in group.double_buffered for link in group.links]
     operands += sum(2 * in_use for (in_use, *_), doubled in zip(links, twice, strict=True) if doubled)
     return [operands + sum(in_use if link <= index <= last else outlasting
                            for link, (in_use, outlasting, last) in enumerate(links) if not twice[link])
             for index in range(len(all_steps))]
+
+
+def sums_words(group: FusedGroup, steps: LayerSteps) -> int:
+    """Partial sums of the last layer that rest in `FusedGroup.sums`: of all tiles of its output through which the loops
+    inside one that adds to them walk. `steps` are the last layer's."""
+    last = group.layers[-1].problem
+    adding = frozenset(loop.dim for loop, spans in zip(group.loops, steps.spans, strict=True)
+                       if len(spans) > 1 and loop.dim not in last.output.dimensions)
+    if not adding:
+        return 0
+    largest = [max(len(span.done) for span in spans) for spans in steps.spans]
+    return math.prod(last.output.tile_extents(_held_extents(last, Stay(group.sums, adding), group, steps, largest)))
 
 
 def statistics_words(group: FusedGroup, steps: LayerSteps) -> int:

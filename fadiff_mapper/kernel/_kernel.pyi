@@ -200,11 +200,18 @@ class GroupBound:
     # Layers of parts that were bounded until the least price was at least `bar`, or no part with it could be divided.
     def refine(self, energy: float, cycles: float, bar: float, most: int) -> int: ...
 
+class SumsRest:
+    """Where partial sums rest between steps: where they are summed up, in the home, or in the outermost level."""
+
+    INSIDE: SumsRest
+    HOME: SumsRest
+    OUTERMOST: SumsRest
+
 class NestEstimate:
     """One nest with tile sizes [loops, B]; prices are energy / `energy` + cycles / `cycles`."""
 
     def __init__(self, segment: FusedSegment, home: int, usable: float, dims: list[int], retained: list[int],
-                 spilled: bool, sizes: np.ndarray) -> None: ...
+                 sums: SumsRest, sizes: np.ndarray) -> None: ...
     def lower_prices(self, energy: float, cycles: float) -> list[float]: ...
     # Price, energy, cycles and column of the best sizes.
     def best_sizes(self, choice: int, energy: float, cycles: float,

@@ -91,7 +91,7 @@ static std::unique_ptr<FusedSegment> segment_of(const std::vector<const FusedLay
 
 // All numbers are checked before they are used as indices and divisors.
 static std::unique_ptr<NestEstimate> nest_of(const FusedSegment& segment, int home, double usable,
-                                             std::vector<int> dims, std::vector<Loops64> retained, bool spilled,
+                                             std::vector<int> dims, std::vector<Loops64> retained, SumsRest sums,
                                              const Array<double>& sizes) {
     const FusedLayer& last = segment.layers.back();
     need(home >= 0 && std::size_t(home) < last.home_price.size(), "home");
@@ -104,7 +104,7 @@ static std::unique_ptr<NestEstimate> nest_of(const FusedSegment& segment, int ho
     const std::size_t batch = dims.empty() ? 1 : std::size_t(sizes.shape(1));
     py::gil_scoped_release release;
     return std::make_unique<NestEstimate>(
-        segment, NestOptions{home, usable, std::move(dims), std::move(retained), spilled}, values, batch);
+        segment, NestOptions{home, usable, std::move(dims), std::move(retained), sums}, values, batch);
 }
 
 // Layer, data space and loops of each operand that stays in a choice.
@@ -196,6 +196,10 @@ void add_estimates(py::module_& module) {
         .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment
         .def("refine", &refine_bound)
         .def("lower", &lower_price);
+    py::enum_<SumsRest>(module, "SumsRest")
+        .value("INSIDE", SumsRest::Inside)
+        .value("HOME", SumsRest::Home)
+        .value("OUTERMOST", SumsRest::Outermost);
     py::class_<NestEstimate>(module, "NestEstimate")
         .def(py::init(&nest_of), py::keep_alive<1, 2>())  // refers to its segment
         .def("lower_prices", &lower_prices)

@@ -86,13 +86,16 @@ void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
         resting += rest;
     }
     const FusedLayer& last = segment_.layers.back();
-    Lanes going_on = 0;
+    Lanes going_on = 0;                     // sums that stay where they are added up
     Box tile;
-    bool adds = false;
-    for (int dim : options_.dims) adds = adds || !last.moves(last.output, dim);
-    if (adds && !options_.spilled) {
+    Loops64 adding = 0;
+    for (int loop = 0; loop < loops; ++loop)
+        if (!last.moves(last.output, options_.dims[loop])) adding |= Loops64(1) << loop;
+    if (adding && options_.sums == SumsRest::Inside) {
         largest_tile(last, packs.of(pack, layers - 1), loops, tile.lanes);
         going_on = words_of(last.spaces[last.output], tile.lanes);
+    } else if (adding && options_.sums == SumsRest::Home) {
+        resting += held(last, last.output, packs.of(pack, layers - 1), loops, adding);
     }
     Lanes least = NEVER;
     for (int index = 0; index < layers; ++index) {
@@ -149,12 +152,12 @@ void NestEstimate::lay_out_work(const Packs& packs, std::size_t pack, int index)
     double passed_on = 0;
     Lanes rounds = 1, again = 0, joined = 0;
     for (int loop = 0; loop < loops; ++loop)
-        // Spilled sums are written once per step along the loops that add to them, and read again but the first time.
-        if (last && options_.spilled && !layer.moves(layer.output, own[loop].dim)) rounds *= own[loop].steps;
+        // Sums that rest further out are written once per step along the loops that add to them, and read again but the
+        // first time.
+        if (last && options_.sums != SumsRest::Inside && !layer.moves(layer.output, own[loop].dim)) rounds *= own[loop].steps;
     const double* alone = layer.home_reads.data() + std::size_t(options_.home) * layer.spaces.size();
-    for (int t = 0; t < int(layer.spaces.size()); ++t)
-        if (!layer.spaces[t].written) again += larger(fetched(layer, t, own, loops, 0) - alone[t], 0);
     if (layer.linked >= 0) {
+        again += larger(fetched(layer, layer.linked, own, loops, 0) - alone[layer.linked], 0);
         const FusedLink& before = segment_.links[index - 1];
         if (before.written_pooled) passed_on = words_of(layer.spaces[layer.linked], layer.bounds.data());
         if (before.elsewhere > 0)
@@ -167,8 +170,11 @@ void NestEstimate::lay_out_work(const Packs& packs, std::size_t pack, int index)
     Work& work = work_[index];
     store(times, &work.computed[first]);
     store(times * compute_cycles(layer, own, loops), &work.compute[first]);
-    store(made * (rounds - 1) + joined, &work.reads[first]);
-    store((handed ? made * rounds : Lanes(0)) + passed_on, &work.writes[first]);
+    const Lanes back = made * (rounds - 1);     // sums that come back
+    const bool far = options_.sums == SumsRest::Outermost;
+    if (!far) again += 2 * back;
+    store((far ? back : Lanes(0)) + joined, &work.reads[first]);
+    store((handed ? made + (far ? back : Lanes(0)) : Lanes(0)) + passed_on, &work.writes[first]);
     store((again + (last ? 0 : made) + passed_on) * layer.home_price[options_.home], &work.extra[first]);
 }
 
@@ -184,9 +190,14 @@ void NestEstimate::list_residencies(const Packs& packs) {
                     store(number(packs.of(pack, index)), &numbers[pack * LANES]);
                 return numbers;
             };
-            operand.residencies.push_back({false, 0, PerSize(padded_), over_packs([&](const LoopCut* own) {
-                return fetched(layer, t, own, packs.loops, 0);
-            })});
+            PerSize every = over_packs([&](const LoopCut* own) { return fetched(layer, t, own, packs.loops, 0); });
+            // an operand that its mapping by itself keeps out of the home passes by there, too, unless it stays
+            const double alone = layer.home_reads[std::size_t(options_.home) * layer.spaces.size() + std::size_t(t)];
+            const PerSize inward = over_packs([&](const LoopCut* own) {
+                return larger(fetched(layer, t, own, packs.loops, 0) - alone, 0);
+            });
+            operand.residencies.push_back(
+                {false, 0, PerSize(padded_), std::move(every), alone > 0 ? inward : PerSize(padded_)});
             Loops64 across = 0;
             for (int loop = packs.loops - 1; batch_ && loop >= 0; --loop) {
                 const int dim = packs.of(0, index)[loop].dim;
@@ -194,7 +205,7 @@ void NestEstimate::list_residencies(const Packs& packs) {
                 across |= Loops64(1) << loop;
                 Residency more{true, across, {}, over_packs([&](const LoopCut* own) {
                     return fetched(layer, t, own, packs.loops, across);
-                })};
+                }), inward};
                 const PerSize& before = operand.residencies.back().reads;
                 bool saves = false;
                 for (std::size_t column = 0; column < batch_; ++column)
@@ -281,15 +292,17 @@ void NestEstimate::cost(const std::vector<int>& pick, std::size_t column, const 
         const FusedLayer& layer = segment_.layers[index];
         const Work& own = work_[index];
         Number reads = at<Number>(own.reads, column);
+        Number inward = 0;
         for (; k < operands_.size() && operands_[k].layer == index; ++k) {
             const Residency& residency = operands_[k].residencies[pick[k]];
+            inward += at<Number>(residency.inward, column);
             reads += at<Number>(residency.reads, column)
                 * (refetches && !residency.stays ? (*refetches)[index].times[operands_[k].tensor] : 1);
         }
         const Number writes = at<Number>(own.writes, column);
         const Number accessing = (reads + writes) / layer.words_per_cycle, computing = at<Number>(own.compute, column);
         energy += layer.inside * at<Number>(own.computed, column) + reads * layer.read + writes * layer.write
-            + at<Number>(own.extra, column);
+            + at<Number>(own.extra, column) + inward * layer.home_price[options_.home];
         if constexpr (std::is_same_v<Number, double>) cycles += std::max(computing, accessing);
         else cycles += larger(computing, accessing);
     }

@@ -23,6 +23,7 @@ struct Residency {
     bool stays = false;
     Loops64 across = 0;   // loops along which it stays
     PerSize words, reads;  // words that lie there; words fetched from outside over all steps
+    PerSize inward;        // words that the home gives more than in the layer by itself
 };
 
 struct Operand {
@@ -30,12 +31,16 @@ struct Operand {
     std::vector<Residency> residencies;  // passing first
 };
 
+// Where partial sums of the last layer rest between the steps that add to them: where they are summed up, in the home, or
+// in the outermost level.
+enum class SumsRest { Inside, Home, Outermost };
+
 struct NestOptions {
     int home = 0;              // number of the home among those of the layers' tables
     double usable = 0;         // its words
     std::vector<int> dims;     // loops over dimensions of the last layer, outermost first
     std::vector<Loops64> retained;  // for each link the loops along which its words are retained
-    bool spilled = false;      // sums that go on leave the chip in between
+    SumsRest sums = SumsRest::Inside;
 };
 
 struct Sized {

@@ -167,7 +167,7 @@ def _plain(group: FusedGroup) -> dict[str, Any]:
                        {dim: list(astuple(slide)) for dim, slide in link.between.items()}, sorted(link.whole),
                        str(link.elsewhere), str(link.company)]
                       for link in group.links],
-            "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "spilled": group.spilled,
+            "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "sums": group.sums,
             "double_buffered": sorted(group.double_buffered), "skips": group.skips,
             "second_reads": [[read.first, read.tensor, read.behind, dict(read.dims)] for read in group.second_reads]}
 

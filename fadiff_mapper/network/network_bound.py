@@ -3,9 +3,10 @@
 Class of plans. Every layer runs by itself, in any mapping within the design's constraints, or in a fused group of
 layers that follow one another in a chain, as `fusion` evaluates it: any shared loops with tiles of any sizes, even and
 uneven; any level on the chip with a single instance as home of each intermediate; halos kept, in whole tiles, or
-computed again; operands of a group resident or not, along any loops; partial sums that stay or are spilled; residual
-operands read on the chip or from outside; any mapping of every tile within the design's constraints, with factors that
-divide the tile. Loops cut only what the operators in between pass on in tiles.
+computed again; operands of a group resident or not, along any loops; partial sums that stay where they are summed up,
+rest in the home or are spilled; residual operands read on the chip or from outside; any mapping of every tile within
+the design's constraints, with factors that divide the tile. Loops cut only what the operators in between pass on in
+tiles.
 
 Layers by themselves are bounded by `search.lower_bound`.
 
@@ -408,12 +409,13 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     number = {dim: index for index, dim in enumerate(last.dimensions)}
     equal = [pair for pair in combinations(dims, 2) if alike(segment, *pair)]
     adding = {dim for dim in dims if dim not in last.output.dimensions}
+    in_home = last.output.name not in layers[-1].spec.constraints.levels[home].bypass   # whether sums may rest there
     orders = []
     for order in permutations(dims):
         if any(order.index(first) > order.index(second) for first, second in equal):
             continue
-        # sums that stay: the loops that add to them are the innermost ones
-        if set(order[len(dims) - len(adding):]) == adding:
+        # sums that stay where they are added up: the loops that add to them are the innermost ones
+        if set(order[len(dims) - len(adding):]) == adding or in_home:
             orders.append(([number[dim] for dim in order], False))
         if adding:
             orders.append(([number[dim] for dim in order], True))

@@ -141,7 +141,7 @@ def _group(number: int, outcome: GroupInNetwork, names: Mapping[str, str], missi
     return {
         "number": number, "nodes": list(nodes), "repeat": group.repeat,
         "loops": [{"dimension": loop.dim, "tile": loop.tile} for loop in group.loops],
-        "sums": "leave the chip and come back" if group.spilled else "stay",
+        "sums": f"rest in {group.sums}" if group.sums else "stay",
         "layers": [{"node": name, "operands": {operand: _stay(stay) for operand, stay in layer.operands.items()}}
                    for name, layer in zip(nodes, group.layers, strict=True)],
         "intermediates": [_link(link, group) for link in group.links],

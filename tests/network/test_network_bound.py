@@ -78,7 +78,7 @@ def test_no_evaluated_group_is_below_its_bound(name: str, design: str) -> None:
     ("mobilenet_v1", "gemmini_small"), ("resnet18", "gemmini_small"), ("gpt3_6b7_block", "gemmini_large"),
     ("mobilenet_v1", "eyeriss_like")])
 def test_no_group_in_any_loops_is_below_its_bound(name: str, design: str) -> None:
-    """Random loops, tile sizes, residencies of operands and intermediates, and spilled sums."""
+    """Random loops, tile sizes, residencies of operands and intermediates, and places where sums rest."""
     run, random = bounded_run(name, design), Random(0)
     least = least_of(run.workload, run.hardware, run.results, run.segments)
     assert least
@@ -147,7 +147,7 @@ def drawn_group(random: Random, run: PlanningRun, segment: Segment) -> tuple[Seg
         if not space.read_write and (link is None or space.name != link.tensor) and random.random() < 0.35})
         for problem, link in zip(segment.problems, (None, *segment.links), strict=True))
     return segment, FusedGroup(layers, tuple(link.staying(stay()) for link in segment.links), loops, segment.repeat,
-                               spilled=random.random() < 0.5)
+                               sums=random.choice(("", home, run.hardware.arch.level_names()[-1])))
 
 
 def fits(run: PlanningRun, group: FusedGroup) -> bool:
