@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.base.standard_streams import printable
-from fadiff_mapper.inputs.yaml import load
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 from fadiff_mapper.inputs.yaml.load import load_files, load_text
