@@ -180,24 +180,38 @@ def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[Layer
 
     levels = {name: hardware.level(name) for name in homes(hardware)}
     words = {name: hardware.arch.levels[index].usable for name, index in levels.items()}
-    read = [None, *(link.tensor for link in segment.links)]
-    layers = [translated(partial(_compiled_layer, levels), problem, linked, base)
-              for problem, linked, base in zip(segment.problems, read, bases, strict=True)]
-    links = [translated(_compiled_link, *parts) for parts in zip(
-        segment.links, segment.slides, segment.problems, segment.problems[1:], strict=False)]
+    linked: list[str | None] = [None] * len(segment.problems)
+    further: list[tuple[str, ...]] = [()] * len(segment.problems)
+    for index, link in enumerate(segment.links):
+        if link.distance == 1:
+            linked[index + 1] = link.tensor
+        else:
+            further[segment.reader(index)] += (link.tensor,)
+    layers = [translated(partial(_compiled_layer, levels), *parts)
+              for parts in zip(segment.problems, linked, further, bases, strict=True)]
+    links = [translated(_compiled_link, link, segment.slides[index], segment.problems[index],
+                        segment.problems[segment.reader(index)]) for index, link in enumerate(segment.links)]
+    shared = [(one.layer, segment.problems[one.layer].dataspace_names().index(one.operand),
+               one.first, segment.problems[one.first].dataspace_names().index(one.tensor)) for one in segment.shared]
     return CompiledSegment(segment, bases, {name: inf if room is None else float(room) for name, room in words.items()},
-                           FusedSegment(layers, links, float(segment.repeat)))
+                           FusedSegment(layers, links, float(segment.repeat), shared))
 
 
-def _compiled_layer(levels: Mapping[str, int], problem: Problem, linked: str | None, base: LayerBase) -> SegmentLayer:
-    """The kernel's form of a layer; `levels`: the homes with their indices."""
+def _compiled_layer(levels: Mapping[str, int], problem: Problem, linked: str | None, further: Sequence[str],
+                    base: LayerBase) -> SegmentLayer:
+    """The kernel's form of a layer.
+
+    `levels`: the homes with their indices; `linked`, `further`: what the layer right before it and others hand on.
+    """
     names, position = problem.dataspace_names(), {dim: index for index, dim in enumerate(problem.dimensions)}
     return SegmentLayer({
         "bounds": list(problem.bounds.values()),
         "known": [(own.compute, [own.lanes.get(dim, 1) for dim in problem.dimensions]) for own in base.known],
         "spaces": [[[(position[term.dimension], term.coefficient) for term in rank] for rank in space.ranks]
                    for space in problem.dataspaces],
-        "output": names.index(problem.output.name), "linked": -1 if linked is None else names.index(linked),
+        "output": names.index(problem.output.name),
+        "linked": -1 if linked is None else names.index(linked),
+        "handed": sum(1 << names.index(name) for name in (linked, *further) if name is not None),
         "inside": base.inside, "sums_room": base.sums_room, "read": base.costs.read[-1],
         "write": base.costs.written, "words_per_cycle": base.costs.bandwidth,
         "home_reads": [base.home_reads.get(level, {}).get(name, 0.0) for level in levels for name in names],
@@ -217,7 +231,7 @@ def _compiled_link(link: FusedLink, slides: Mapping[str, WindowSlide], producer:
                     slide.block, slide.ahead, slide.advance) for slide in windows],
         "stored": [strides.get(dim, 1) for dim in producer.dimensions],
         "lying": (lying.numerator, lying.denominator), "elsewhere": float(link.elsewhere), "beside": link.beside,
-        "written_whole": link.written_whole, "written_pooled": link.written_pooled,
+        "written_whole": link.written_whole, "written_pooled": link.written_pooled, "distance": link.distance,
     })
 
 
@@ -291,10 +305,14 @@ class SizedNest:
         """The group, without mappings, with its estimate."""
         nest, segment = self.sheet.nest, self.sheet.segment
         stays: list[dict[str, Stay]] = [{} for _ in segment.problems]
-        for layer, space, across in self.sheet.estimate.stays(self.choice):
+        shared: list[dict[str, tuple[int, str]]] = [{} for _ in segment.problems]
+        names = [problem.dataspace_names() for problem in segment.problems]
+        for layer, space, across, first, brought in self.sheet.estimate.stays(self.choice):
             loops = frozenset(dim for index, dim in enumerate(nest.dims) if across >> index & 1)
-            stays[layer][segment.problems[layer].dataspaces[space].name] = Stay(nest.home, loops)
-        layers = tuple(FusedLayer(problem, {}, own) for problem, own in zip(segment.problems, stays, strict=True))
+            stays[layer][names[layer][space]] = Stay(nest.home, loops)
+            if first >= 0:
+                shared[layer][names[layer][space]] = first, names[first][brought]
+        layers = tuple(FusedLayer(problem, {}, *own) for problem, *own in zip(segment.problems, stays, shared, strict=True))
         links = tuple(link.staying(Stay(nest.home, retained))
                       for link, retained in zip(segment.links, nest.retained, strict=True))
         return Candidate(segment, FusedGroup(layers, links, tuple(map(TileLoop, nest.dims, self.tiles)), segment.repeat,

@@ -11,7 +11,7 @@ Steps that differ only in the words that earlier steps left in place share a sha
                   it at no level outside its home (`fused_mapping`)
     eq. 14        the copy into the home level: a read where the words were summed up. Timeloop counts the update at the
                   home, but charges a drain to the next level no read
-    -             operands that stay are filled only with words that no earlier step left there
+    -             operands that stay are filled only with words that no earlier step or layer left there
     -             pooled tensors with a reader outside the group go to the outermost level
     -             words of other tensors that are put together with an intermediate come from the outermost level
     -             residual operands that stay on the chip are read at their home level
@@ -191,7 +191,7 @@ def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: La
     A level outside the home keeps the output only where all of it is also written there for a consumer outside the
     group (`FusedLink.written_whole`).
     """
-    links = [(link, link.tensor, False) for link in group.links[max(index - 1, 0):index]]
+    links = [(link, link.tensor, False) for link in group.into(index)]
     links += [(link, group.layers[index].problem.output.name, link.written_whole)
               for link in group.links[index:index + 1]]
     levels = list(mapping.levels)
@@ -235,15 +235,15 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
         saved = float(counts.fills[home, operand, 0]) - fresh
         changed(home, operand, fills=-saved)
         changed(parent, operand, reads=-saved)
-    if index and group.links[index - 1].written_pooled:
-        name = group.links[index - 1].tensor
-        changed(outermost, tile.index(name), updates=step.counted)
-        changed(tile.kept_levels(name)[-1], tile.index(name), reads=step.counted)
-    if index and group.links[index - 1].elsewhere:
-        link = group.links[index - 1]
-        words, operand = float(step.counted * link.elsewhere), tile.index(link.tensor)
-        changed(hardware.level(link.stay.level), operand, fills=words)
-        changed(outermost, operand, reads=words)
+    for link in group.into(index):
+        operand = tile.index(link.tensor)
+        if link.written_pooled:
+            changed(outermost, operand, updates=step.counted)
+            changed(tile.kept_levels(link.tensor)[-1], operand, reads=step.counted)
+        if link.elsewhere:
+            words = float(step.counted * link.elsewhere)
+            changed(hardware.level(link.stay.level), operand, fills=words)
+            changed(outermost, operand, reads=words)
     levels = tile.kept_levels(output.name)
     if index < len(group.links):    # eq. (14); nothing is copied where the home itself adds the sums up
         home = hardware.level(group.links[index].stay.level)

@@ -2,6 +2,7 @@
 
 shared loops   a loop cuts no dimension of the last layer, cuts one twice, or cuts a kernel
 link           the output of a layer is not what the next one reads
+sharing        an operand that several layers share is not there in a step in which one of them reads it
 second read    a residual operand that should stay on the chip is not there, or not whole, where a sum reads it
 mapping        there is no mapping for a tile, or it does not cover it
 level          a level is unknown, has several instances, or lies nowhere inside a level that keeps the tensor
@@ -44,10 +45,12 @@ from fadiff_mapper.fusion.tile_steps import (
     LayerSteps,
     StepClass,
     layer_steps,
+    moved_rank,
     read_slide,
     resident_words,
     space_of,
     step_classes,
+    touched_points,
 )
 from fadiff_mapper.model.legality import Violation
 from fadiff_mapper.model.loop_nest import pack, project
@@ -117,11 +120,22 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
         yield _broken("link", "", f"{len(group.layers)} layers with {len(group.links)} links", len(group.links),
                       len(group.layers) - 1)
         return
+    if any(not index < group.reader(index) < len(group.layers) for index in range(len(group.links))):
+        yield _broken("link", "", "a link leads to no later layer")
+        return
     yield from _loop_violations(group)
-    for layer, after, link in zip(group.layers, group.layers[1:], group.links, strict=False):
-        yield from _link_violations(layer, after, link)
+    for index, (layer, link) in enumerate(zip(group.layers, group.links, strict=False)):
+        yield from _link_violations(layer, group.layers[group.reader(index)], link)
+    for index in range(len(group.layers)):
+        tensors = [link.tensor for link in group.into(index)]
+        if len(set(tensors)) < len(tensors):
+            yield _broken("link", "", f"two layers make the same operand of layer {index + 1}", len(tensors), 1)
+        if sum(link.written_pooled or bool(link.elsewhere) for link in group.into(index)) > 1:
+            yield _broken("link", "", f"two operands of layer {index + 1} are pooled or put together with others", 2, 1)
     if any(link.put_together for link in group.links):
-        for link, after, steps in zip(group.links, group.layers[1:], layer_steps(group)[1:], strict=True):
+        all_steps = layer_steps(group)
+        for index, link in enumerate(group.links):
+            after, steps = group.layers[group.reader(index)], all_steps[group.reader(index)]
             along = space_of(after.problem, link.tensor).dimensions - set(link.dims.values())
             for loop, cut in zip(group.loops, steps.cut, strict=True):
                 if link.put_together and cut in along:
@@ -129,6 +143,8 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
                                   "together with other tensors")
     if group.second_reads:
         yield from _second_read_violations(group, layer_steps(group))
+    if any(layer.shared for layer in group.layers):
+        yield from _sharing_violations(group, layer_steps(group))
     stays = [stay for layer in group.layers for stay in layer.operands.values()] + [link.stay for link in group.links]
     inside = [group.sums] if group.sums not in ("", hardware.arch.level_names()[-1]) else []
     for name in dict.fromkeys([*(stay.level for stay in stays), *inside]):
@@ -141,7 +157,7 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
 def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
     """Shared loops cut dimensions of the last layer, each once; loops that add to one output tile are innermost."""
     last = group.layers[-1].problem
-    linked = set(group.links[-1].dims.values()) if group.links else set()
+    linked = {dim for link in group.into(len(group.layers) - 1) for dim in link.dims.values()}
     adding = False
     for index, loop in enumerate(group.loops):
         if loop.dim not in last.bounds or loop.tile < 1:
@@ -160,7 +176,7 @@ def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
 
 
 def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> Iterator[Violation]:
-    """Every dimension of the output above one point leads to one of the next layer, and extents agree.
+    """Every dimension of the output above one point leads to one of the next layer, its reader, and extents agree.
 
     The next layer leaves less than one stride of the output's points unread, and reads at most as much padding after
     them as before: `extent - stride < reach - pad <= extent + pad`.
@@ -185,6 +201,45 @@ def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> I
         if not extent - max(slide.advance, 1) < read.stop <= extent + padding + beyond:
             yield _broken("link", "", f"the next layer reads {len(read)} points along {theirs} with {-read.start} of "
                           f"padding before them; {own} has {extent}", len(read), extent + 2 * padding)
+
+
+def _sharing_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> Iterator[Violation]:
+    """An operand that several layers share is there, all that each of them reads in a step, from the first one on."""
+    for index, layer in enumerate(group.layers):
+        for name, (first, space) in layer.shared.items():
+            who = f"{name} of layer {index + 1}, shared with layer {first + 1},"
+            if not 0 <= first < index or space not in (holder := group.layers[first]).operands or space in holder.shared:
+                yield _broken("sharing", "", f"{who} does not stay on the chip")
+            elif layer.operands.get(name) != holder.operands[space] or [
+                    extent for extent in space_of(layer.problem, name).tile_extents(layer.problem.bounds)] != [
+                    extent for extent in space_of(holder.problem, space).tile_extents(holder.problem.bounds)]:
+                yield _broken("sharing", "", f"{who} stays in another way or has other extents there")
+            else:
+                for loop in range(len(group.loops)):
+                    if not _there(group, (first, space), (index, name), loop, all_steps):
+                        yield _broken("sharing", "", f"{who} is not there in every step along {group.loops[loop].dim}")
+
+
+def _there(group: FusedGroup, holder: tuple[int, str], reader: tuple[int, str], loop: int,
+           all_steps: Sequence[LayerSteps]) -> bool:
+    """Whether a layer's operand (its position and data space) has in each step of a loop what a later layer reads."""
+    def touched(place: int, name: str) -> list[tuple[int | None, range]]:
+        """Rank that the loop moves, and its points, step by step; for none `range(1)` in steps with work."""
+        problem, cut = group.layers[place].problem, all_steps[place].cut[loop]
+        space = space_of(problem, name)
+        moves = cut is not None and cut in space.dimensions
+        index, rank = moved_rank(space, cut) if moves and cut is not None else (None, ())
+        return [(index, touched_points(rank, problem, cut, span.done) if moves and cut is not None
+                 else range(min(len(span.done), 1))) for span in all_steps[place].spans[loop]]
+
+    kept = group.loops[loop].dim in group.layers[holder[0]].operands[holder[1]].across
+    for (mine, there), (theirs, read) in zip(touched(*holder), touched(*reader), strict=True):
+        if not len(read):
+            continue
+        whole = mine is None and (len(there) > 0 or kept)
+        if not whole and not (mine == theirs and there.start <= read.start and read.stop <= there.stop):
+            return False
+    return True
 
 
 def _second_read_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> Iterator[Violation]:
@@ -275,7 +330,7 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
     finished = [home for link in group.links[index:index + 1] if (home := hardware.level(link.stay.level)) != summed]
     if step.shares_sums:
         rest = hardware.level(group.sums) if group.sums else summed
-        size = tile.size[rest, tile.index(output)] if rest in (summed, *further) else 0
+        size = tile.boxes.size[rest, tile.index(output), 0] if rest in (summed, *further) else 0
         if group.sums and size != (words := problem.tensor_size(problem.output)):
             yield _broken("whole", group.sums, f"{group.sums} holds {size:g} partial sums of {output}, which rest there, "
                           f"at a time; its tile has {words}", size, words)
@@ -341,8 +396,7 @@ def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequenc
         output = layer.problem.output.name
         stays = {operand for operand, stay in layer.operands.items() if stay.level == name}
         stays |= {output for link in group.links[index:index + 1] if link.stay.level == name}
-        stays |= {link.tensor for link in group.links[max(index - 1, 0):index]
-                  if link.stay.level == name and not link.beside}
+        stays |= {link.tensor for link in group.into(index) if link.stay.level == name and not link.beside}
         sums, passing = 0.0, 0.0
         for step in own.classes:
             kept = own.words[step.shape]

@@ -28,6 +28,7 @@ struct Residency {
 
 struct Operand {
     int layer, tensor;
+    int leader;                          // number of the operand that has brought it where it stays; -1 for none
     std::vector<Residency> residencies;  // passing first
 };
 
@@ -80,6 +81,7 @@ private:
     void lay_out(const Packs& packs, std::size_t pack);
     void lay_out_work(const Packs& packs, std::size_t pack, int layer);
     void list_residencies(const Packs& packs);
+    int leader_of(const Packs& packs, int layer, int tensor) const;
     void list_choices();
 
     // Words of the operands that stay in a choice, and energy and cycles of the group, in the tile sizes of one column

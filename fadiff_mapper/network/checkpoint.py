@@ -161,11 +161,12 @@ def _plain(group: FusedGroup) -> dict[str, Any]:
         return [stay.level, sorted(stay.across), stay.lines]
 
     return {"layers": [[layer.problem.bounds, repr(layer.problem.dataspaces),
-                        {name: plain_stay(stay) for name, stay in layer.operands.items()}] for layer in group.layers],
+                        {name: plain_stay(stay) for name, stay in layer.operands.items()}, dict(layer.shared)]
+                       for layer in group.layers],
             "links": [[link.tensor, dict(link.dims), plain_stay(link.stay), dict(link.padding),
                        {dim: list(astuple(slide)) for dim, slide in link.pooled.items()}, link.written,
                        {dim: list(astuple(slide)) for dim, slide in link.between.items()}, sorted(link.whole),
-                       str(link.elsewhere), str(link.company)]
+                       str(link.elsewhere), str(link.company), link.distance]
                       for link in group.links],
             "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "sums": group.sums,
             "double_buffered": sorted(group.double_buffered), "skips": group.skips,

@@ -256,7 +256,10 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             own = []
             for index, (name, problem, share) in enumerate(zip(
                     segment.nodes, segment.problems, needed_shares(segment), strict=True)):
-                handed = {segment.links[index - 1].tensor: False} if index else {}
+                handed = {link.tensor: False for before, link in enumerate(segment.links)
+                          if segment.reader(before) == index}
+                # what an earlier layer has brought may lie there, too
+                handed |= {one.operand: False for one in segment.shared if one.layer == index}
                 if index + 1 < len(segment.nodes):
                     handed[problem.output.name] = (segment.links[index].written_whole
                                                    and index not in segment.read_inside)
@@ -268,7 +271,9 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             groups[segment.key] = LeastGroup(OperatingPoint(
                 *(segment.repeat * sum(min(getattr(layer.once, value) for layer in homed) for homed in own)
                   for value in ("energy_pj", "cycles"))))
-            if len(levels) == 1 and not packed and not masked:   # parts count words of elements, in all steps
+            # parts count words of elements, in all steps, and follow links from layer to layer
+            chain = all(link.distance == 1 for link in segment.links)
+            if len(levels) == 1 and chain and not packed and not masked:
                 groups[segment.key].parts = partial(divided, hardware, segment, [layer for layer, in own], costs,
                                                     translated)
         found[segment.nodes] = groups[segment.key]
@@ -284,19 +289,19 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
 def needed_shares(segment: Segment) -> list[float]:
     """The part of each layer's work that a group has to do at least: strides may leave out points, and so may layers
     further on that do not read all of one."""
-    points, shares = dict(segment.problems[-1].bounds), [1.0]
-    for problem, reader, link, windows in reversed(list(zip(
-            segment.problems, segment.problems[1:], segment.links, segment.slides, strict=False))):
+    points, shares = {len(segment.links): dict(segment.problems[-1].bounds)}, [1.0]
+    for index in reversed(range(len(segment.links))):
+        link, problem, reader = segment.links[index], segment.problems[index], segment.problems[segment.reader(index)]
         before = dict(problem.bounds)
-        for own, slides in windows.items():
+        for own, slides in segment.slides[index].items():
             theirs, extent = link.dims[own], problem.bounds[own]
             span = (slides.kernel - 1) * slides.dilation + 1
-            read = (points[theirs] - 1) * min(slides.stride, span) + span
+            read = (points[segment.reader(index)][theirs] - 1) * min(slides.stride, span) + span
             behind = max(slides.read(range(reader.bounds[theirs])).stop - extent, 0)
             least = -(-read // slides.shrink) * slides.block - max(slides.ahead, 0) - behind
             before[own] = min(max(least, 1), extent)
         shares.insert(0, prod(before[dim] / extent for dim, extent in problem.bounds.items()))
-        points = before
+        points[index] = before
     return shares
 
 

@@ -252,7 +252,7 @@ def strategies_known(group: FusedGroup, known: BestStrategies) -> bool:
 def _layer_key(group: FusedGroup, index: int) -> str:
     """Equal for layers whose tiles have the same best strategy: the same problem at the same kind of place."""
     problem = group.layers[index].problem
-    return f"{problem.name} {list(problem.bounds.values())} {index > 0} {index < len(group.links)}"
+    return f"{problem.name} {list(problem.bounds.values())} {bool(group.into(index))} {index < len(group.links)}"
 
 
 def _best(tile: TileShape, outcomes: Iterable[SearchOutcome], known: dict[int, LayerMapping]) -> LayerMapping | None:
@@ -425,9 +425,8 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, sums_at: int 
     """
     layer = group.layers[index]
     held = [ResidentTile(name, hardware.level(stay.level)) for name, stay in layer.operands.items()]
-    if index:
-        before = group.links[index - 1]
-        held.append(ResidentTile(before.tensor, hardware.level(before.stay.level), whole=whole, apart=before.beside))
+    held += [ResidentTile(link.tensor, hardware.level(link.stay.level), whole=whole, apart=link.beside)
+             for link in group.into(index)]
     output = layer.problem.output.name
     if index < len(group.links):
         after = group.links[index]
