@@ -24,6 +24,7 @@ import numpy as np
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Stay, TileLoop
 from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, word_costs
 from fadiff_mapper.fusion.segments import Segment
+from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -80,7 +81,7 @@ def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
     known = [SideBySide(_cycles_inside(result), _lanes(result.mapping))]
     known += [SideBySide(_cycles_inside(one) * operations / prod(one.spec.problem.bounds.values()), _lanes(one.mapping))
               for one in padded]
-    sums_at = result.spec.arch.levels[sum_level(result.spec)]
+    sums_at = result.spec.arch.levels[sum_level(result.spec.constraints, result.spec.problem.output.name)]
     return LayerBase(
         result.stats.energy_pj - accesses,
         {level["name"]: {name: float(dense_count(space["reads"]) * space["utilized_instances"])
@@ -133,11 +134,10 @@ def _cycles_inside(result: Result) -> float:
     return float(max(result.stats.arithmetic["cycles"], *(level["cycles"] for level in result.stats.levels[:-1])))
 
 
-def sum_level(spec: Spec) -> int:
+def sum_level(constraints: Constraints, output: str) -> int:
     """Index of the level in which sums are finished: the innermost that must keep the output, or else that may."""
-    levels, output = spec.constraints.levels, spec.problem.output.name
-    must = [index for index, level in enumerate(levels) if output in level.keep]
-    may = [index for index, level in enumerate(levels) if output not in level.bypass]
+    must = [index for index, level in enumerate(constraints.levels) if output in level.keep]
+    may = [index for index, level in enumerate(constraints.levels) if output not in level.bypass]
     return (must or may)[0]
 
 

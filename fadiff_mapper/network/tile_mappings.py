@@ -360,7 +360,7 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
     all_steps = layer_steps(group)
     all_classes = [step_classes(group, layer, steps) for layer, steps in zip(group.layers, all_steps, strict=True)]
     # level in which partial sums of each layer lie between steps, on the chip; None where there are none
-    sums_at = [(hardware.level(group.sums) if group.sums else sum_level(spec))
+    sums_at = [(hardware.level(group.sums) if group.sums else sum_level(spec.constraints, spec.problem.output.name))
                if group.sums != hardware.arch.level_names()[-1] and any(step.shares_sums for step in classes) else None
                for classes, spec in zip(all_classes, specs, strict=True)]
     # words of every level that are left for each layer's tile, beside all that lies there while it runs
@@ -401,7 +401,7 @@ def _room_to_finish(hardware: Hardware, tile: Spec, held: Sequence[ResidentTile]
     """Whether an intermediate could be finished so: all its sums fit at once, or all operands of one sum do."""
     problem = tile.problem
     if completion is SumCompletion.TOGETHER:
-        level = hardware.arch.levels[sum_level(tile)]
+        level = hardware.arch.levels[sum_level(tile.constraints, problem.output.name)]
         return level.usable is None or problem.tensor_size(problem.output) <= level.usable * level.instances
     if completion is SumCompletion.INSIDE:
         home = next(resident.level for resident in held if resident.space == problem.output.name)
@@ -466,6 +466,9 @@ def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: 
     """Sums of an intermediate are finished before they lie in its home level."""
     result, output = list(levels), problem.output
     summed = set(problem.dimensions) - output.dimensions
+    for index in range(sum_level(design, output.name) + 1, len(result)):
+        if output.name in result[index].spatial.no_reuse:   # partial sums of each receiver would arrive by themselves
+            result[index] = replace(result[index], spatial=_ones(result[index].spatial, summed))
     inside = any(output.name not in level.bypass for level in design.levels[:home])     # a level that finishes sums
     for index in range(home if inside else home + 1, len(result)):
         if completion is SumCompletion.IN_TURN and index > home:
@@ -477,10 +480,14 @@ def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: 
 
 def _fixed(level: LevelConstraints, dims: Iterable[str]) -> LevelConstraints:
     """Temporal loops over some dimensions are 1."""
-    loops, fixed = level.temporal, dict.fromkeys(dims, 1)
-    return replace(level, temporal=replace(
-        loops, fixed=loops.fixed | fixed,
-        minimum={dim: least for dim, least in loops.minimum.items() if dim not in fixed}))
+    return replace(level, temporal=_ones(level.temporal, dims))
+
+
+def _ones(loops: LoopConstraint, dims: Iterable[str]) -> LoopConstraint:
+    """Loops over some dimensions are 1."""
+    fixed = dict.fromkeys(dims, 1)
+    return replace(loops, fixed=loops.fixed | fixed,
+                   minimum={dim: least for dim, least in loops.minimum.items() if dim not in fixed})
 
 
 def _innermost(level: LevelConstraints, dims: set[str]) -> LevelConstraints:
