@@ -260,7 +260,7 @@ def _no_second_read(group: FusedGroup, read: SecondRead) -> str | None:
         return "is read in another order"
     if not read.first and read.tensor not in group.layers[0].operands:
         return "does not stay on the chip"
-    if read.first and read.tensor != group.links[read.first - 1].tensor:
+    if read.first and (read.tensor != group.links[read.first - 1].tensor or group.links[read.first - 1].distance > 1):
         return "is not what the layer before hands on"
     problem, holder = group.layers[read.behind].problem, group.layers[max(read.first - 1, 0)].problem
     space = holder.output if read.first else space_of(holder, read.tensor)

@@ -174,6 +174,7 @@ static LayerLeast least_of(const py::dict& table, std::size_t tensors) {
     least.unfinished = entry<double>(table, "unfinished");
     least.streams = entry<bool>(table, "streams");
     least.through = entry<Spaces>(table, "through");
+    least.brought = entry<Spaces>(table, "brought");
     least.once = row<double>(table, "once", tensors);
     least.inward = row<double>(table, "inward", tensors);
     return least;

@@ -271,9 +271,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             groups[segment.key] = LeastGroup(OperatingPoint(
                 *(segment.repeat * sum(min(getattr(layer.once, value) for layer in homed) for homed in own)
                   for value in ("energy_pj", "cycles"))))
-            # parts count words of elements, in all steps, and follow links from layer to layer
-            chain = all(link.distance == 1 for link in segment.links)
-            if len(levels) == 1 and chain and not packed and not masked:
+            if len(levels) == 1 and not packed and not masked:   # parts count words of elements, in all steps
                 groups[segment.key].parts = partial(divided, hardware, segment, [layer for layer, in own], costs,
                                                     translated)
         found[segment.nodes] = groups[segment.key]
@@ -390,7 +388,8 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     for index, (layer, problem) in enumerate(zip(layers, segment.problems, strict=True)):
         assert layer.least
         keep = layer.spec.constraints.levels[home].keep
-        read = {segment.links[index - 1].tensor} if index else set()
+        read = {link.tensor for before, link in enumerate(segment.links) if segment.reader(before) == index}
+        brought = {one.operand for one in segment.shared if one.layer == index}
         outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
         # windows that spatial loops divide may round to nothing
         through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
@@ -400,9 +399,11 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             "written": layer.done * problem.tensor_size(problem.output) * layer.written, "done": layer.done,
             "fill": float(fill.min()) if all(space.name in keep for space in outside) else 0.0,
             "unfinished": sums_room(layer.spec, home, float(usable)),
-            "streams": index == 0 and all(space.name in keep for space in outside) and streams(problem),
+            "streams": not read and all(space.name in keep for space in outside) and streams(problem),
             "through": sum(1 << t for t in through),
-            "once": [layer.done * touched_words(space, problem.bounds) for space in problem.dataspaces],
+            "brought": sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
+            "once": [0.0 if space.name in brought else layer.done * touched_words(space, problem.bounds)
+                     for space in problem.dataspaces],
             "inward": [layer.done * float(words) for words in layer.least.inward]})
         bases.append(LayerBase(0.0, {}, sums_room(layer.spec, len(hardware.arch.levels) - 1, inf),
                                (SideBySide(0.0, {}),), replace(costs, bandwidth=costs.most), NOTHING))

@@ -204,7 +204,8 @@ class ResidentBar:
     words: int  # its live words
     stay: Stay
     css_class: str
-    writer: int | None = None  # its layer, if no word outlasts the next layer's run
+    writer: int | None = None  # its layer, if no word outlasts the run of its last reader
+    reader: int = 0  # its last reader
 
 
 def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[ResidentBar, ...]:
@@ -213,13 +214,15 @@ def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[ResidentBar, ...
     for index, (layer, steps) in enumerate(zip(group.layers, all_steps, strict=True)):
         spaces = layer.problem.dataspace_names()
         for name, stay in layer.operands.items():
+            if name in layer.shared:    # there already, for an earlier layer
+                continue
             bars.append(ResidentBar(f"{nodes[index]} {name}", operand_words(layer, name, group, steps), stay,
                                     tint("space", spaces.index(name))))
         if index < len(group.links):
             stay, output = group.links[index].stay, layer.problem.output.name
             words, outlasting = (of_links[index] for of_links in intermediates(group, all_steps, stay.level))
             bars.append(ResidentBar(f"{nodes[index]} {output}", words, stay, tint("space", spaces.index(output)),
-                                    None if outlasting else index))
+                                    None if outlasting else index, group.last_uses()[index]))
     return tuple(bars)
 
 
@@ -268,8 +271,8 @@ def draw_schedule(group: FusedGroup, nodes: Sequence[str], number: int) -> Drawi
         kept = [loop.dim for loop in group.loops if loop.dim in resident.stay.across]
         how = f", kept along {', '.join(kept)}" if kept else ", anew in every step" if group.loops else ""
         text = f"{resident.words:,} words in {resident.stay.level}{how}"
-        if resident.writer is not None:     # no words for later steps: until its writer and the next layer have run
-            lives = [(step + resident.writer / len(nodes), step + (resident.writer + 2) / len(nodes))
+        if resident.writer is not None:     # no words for later steps: until its writer and its reader have run
+            lives = [(step + resident.writer / len(nodes), step + (resident.reader + 1) / len(nodes))
                      for step in range(len(shown))]
         else:                               # until a loop advances along which it is not kept
             lost = [k for k, loop in enumerate(group.loops) if loop.dim not in resident.stay.across]
