@@ -192,7 +192,7 @@ def shared_loops(segment: Segment, dims: Sequence[str]) -> tuple[list[set[str]],
     shared: list[set[str]] = [set() for _ in segment.links]
     overlapping = set()
     for dim in dims:
-        # for each layer the dimension that the loop cuts, and whether windows of a link behind it overlap along the loop
+        # for each layer the dimension that the loop cuts, and whether windows of a link behind it overlap along it
         cuts: dict[int, tuple[str | None, bool]] = {len(segment.links): (dim, False)}
         for index in reversed(range(len(segment.links))):
             behind, halo = cuts[segment.reader(index)]

@@ -27,7 +27,6 @@ from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink, SumsRest
 from fadiff_mapper.model.stats import dense_count
 from fadiff_mapper.search.result import Result
@@ -81,14 +80,15 @@ def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
     known = [SideBySide(_cycles_inside(result), _lanes(result.mapping))]
     known += [SideBySide(_cycles_inside(one) * operations / prod(one.spec.problem.bounds.values()), _lanes(one.mapping))
               for one in padded]
-    sums_at = result.spec.arch.levels[sum_level(result.spec.constraints, result.spec.problem.output.name)]
+    constraints = result.spec.constraints
+    sums_at = result.spec.arch.levels[sum_level(constraints, result.spec.problem.output.name)]
     return LayerBase(
         result.stats.energy_pj - accesses,
         {level["name"]: {name: float(dense_count(space["reads"]) * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in levels},
         inf if sums_at.usable is None else float(sums_at.usable * sums_at.instances),
         _fastest(known), word_costs(result.spec), OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)),
-        frozenset(level.name for level, here in zip(result.spec.arch.levels, result.spec.constraints.levels, strict=True)
+        frozenset(level.name for level, here in zip(result.spec.arch.levels, constraints.levels, strict=True)
                   if result.spec.problem.output.name not in here.bypass))
 
 
@@ -307,12 +307,13 @@ class SizedNest:
         stays: list[dict[str, Stay]] = [{} for _ in segment.problems]
         shared: list[dict[str, tuple[int, str]]] = [{} for _ in segment.problems]
         names = [problem.dataspace_names() for problem in segment.problems]
-        for layer, space, across, first, brought in self.sheet.estimate.stays(self.choice):
+        for layer, space, across, first, there in self.sheet.estimate.stays(self.choice):
             loops = frozenset(dim for index, dim in enumerate(nest.dims) if across >> index & 1)
             stays[layer][names[layer][space]] = Stay(nest.home, loops)
             if first >= 0:
-                shared[layer][names[layer][space]] = first, names[first][brought]
-        layers = tuple(FusedLayer(problem, {}, *own) for problem, *own in zip(segment.problems, stays, shared, strict=True))
+                shared[layer][names[layer][space]] = first, names[first][there]
+        layers = tuple(FusedLayer(problem, {}, staying, brought)
+                       for problem, staying, brought in zip(segment.problems, stays, shared, strict=True))
         links = tuple(link.staying(Stay(nest.home, retained))
                       for link, retained in zip(segment.links, nest.retained, strict=True))
         return Candidate(segment, FusedGroup(layers, links, tuple(map(TileLoop, nest.dims, self.tiles)), segment.repeat,

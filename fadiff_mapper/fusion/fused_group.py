@@ -5,9 +5,9 @@
             run its tile by an exact Timeloop mapping
 
 The loops cut dimensions of the last layer; the tiles of the earlier ones follow from what their readers need. A group
-is a tree of FADiff's links with sigma = 1, mostly a chain, and decides what the paper does not model: the shared loops and their tiles,
-the home level of each intermediate (always L2 in the paper), and the loops along which halos are retained instead of
-fetched or recomputed (LoopTree, DeFiNES).
+is a tree of FADiff's links with sigma = 1, mostly a chain, and decides what the paper does not model: the shared loops
+and their tiles, the home level of each intermediate (always L2 in the paper), and the loops along which halos are
+retained instead of fetched or recomputed (LoopTree, DeFiNES).
 """
 
 from __future__ import annotations

@@ -208,16 +208,18 @@ def _sharing_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> I
     for index, layer in enumerate(group.layers):
         for name, (first, space) in layer.shared.items():
             who = f"{name} of layer {index + 1}, shared with layer {first + 1},"
-            if not 0 <= first < index or space not in (holder := group.layers[first]).operands or space in holder.shared:
+            holder = group.layers[first] if 0 <= first < index else layer
+            if holder is layer or space not in holder.operands or space in holder.shared:
                 yield _broken("sharing", "", f"{who} does not stay on the chip")
-            elif layer.operands.get(name) != holder.operands[space] or [
-                    extent for extent in space_of(layer.problem, name).tile_extents(layer.problem.bounds)] != [
-                    extent for extent in space_of(holder.problem, space).tile_extents(holder.problem.bounds)]:
+                continue
+            extents = [space_of(one.problem, of).tile_extents(one.problem.bounds)
+                       for one, of in ((layer, name), (holder, space))]
+            if layer.operands.get(name) != holder.operands[space] or extents[0] != extents[1]:
                 yield _broken("sharing", "", f"{who} stays in another way or has other extents there")
-            else:
-                for loop in range(len(group.loops)):
-                    if not _there(group, (first, space), (index, name), loop, all_steps):
-                        yield _broken("sharing", "", f"{who} is not there in every step along {group.loops[loop].dim}")
+                continue
+            for loop in range(len(group.loops)):
+                if not _there(group, (first, space), (index, name), loop, all_steps):
+                    yield _broken("sharing", "", f"{who} is not there in every step along {group.loops[loop].dim}")
 
 
 def _there(group: FusedGroup, holder: tuple[int, str], reader: tuple[int, str], loop: int,
@@ -332,8 +334,8 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
         rest = hardware.level(group.sums) if group.sums else summed
         size = tile.boxes.size[rest, tile.index(output), 0] if rest in (summed, *further) else 0
         if group.sums and size != (words := problem.tensor_size(problem.output)):
-            yield _broken("whole", group.sums, f"{group.sums} holds {size:g} partial sums of {output}, which rest there, "
-                          f"at a time; its tile has {words}", size, words)
+            yield _broken("whole", group.sums, f"{group.sums} holds {size:g} partial sums of {output}, which rest "
+                          f"there, at a time; its tile has {words}", size, words)
         finished += [level for level in further if level > rest]
     for level in finished:
         if back := float(tile.counts.reads[level, tile.index(output), 0]):

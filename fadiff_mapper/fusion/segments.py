@@ -116,8 +116,8 @@ class Segment:
 def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink, ...]]]:
     """The maximal trees of layers that hand tensors on in tiles; each layer is in one, and mostly a tree is a chain.
 
-    Each layer but the last of its tree leads to one other, its reader. Layers stand in an order in which a layer follows
-    all that lead to it, such that chains, layers that hand on their first operands, stay together.
+    Each layer but the last of its tree leads to one other, its reader. A layer stands behind all that lead to it, such
+    that chains, layers that hand on their first operands, stay together.
 
     Returns:
         Names of the layers, and for each but the last its link.

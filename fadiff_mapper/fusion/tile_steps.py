@@ -5,12 +5,12 @@ layer's tile reads of it, halo included, less what an earlier step left in place
 tile, and beyond the step for words that a later step uses again.
 
 Points. Each dimension goes its own way: a shared loop over one dimension of the last layer cuts, through the links, at
-most one dimension of each earlier layer (`layer_steps`, from the last layer backwards, each from its reader). A step of the whole nest is a
-choice of one index per loop, and a layer's work in it is the box of the intervals that the indices stand for. Steps in
-which a layer does the same work form one class (`step_classes`); the classes are the products of the classes of each
-loop, so that their number does not grow with the number of steps. Points that a stride leaves out between others count
-as needed, as in Timeloop's tiles. A tensor with second reads is there from the first point that any of its readers
-still needs. `kernel/loop_cuts.cpp` is the compiled form, an estimate for many tile sizes at once.
+most one dimension of each earlier layer (`layer_steps`, from the last layer backwards, each from its reader). A step of
+the whole nest is a choice of one index per loop, and a layer's work in it is the box of the intervals that the indices
+stand for. Steps in which a layer does the same work form one class (`step_classes`); the classes are the products of
+the classes of each loop, so that their number does not grow with the number of steps. Points that a stride leaves out
+between others count as needed, as in Timeloop's tiles. A tensor with second reads is there from the first point that
+any of its readers still needs. `kernel/loop_cuts.cpp` is the compiled form, an estimate for many tile sizes at once.
 
 Worked example. Two layers with a kernel of 3 rows, the last with 8 output rows in tiles of 3: its steps compute rows
 0-2, 3-5 and 6-7, for which it reads rows 0-4, 3-7 and 6-9 of the first layer. With the halo retained the first layer
@@ -427,7 +427,8 @@ def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: St
     if group.one_pass and group.links[-1].stay.level == level.name:
         operands += statistics_words(group, all_steps[-1])
     if group.sums == level.name:
-        operands += group.layers[-1].problem.output.room(sums_words(group, all_steps[-1]), level.word_bits, partial=True)
+        output = group.layers[-1].problem.output
+        operands += output.room(sums_words(group, all_steps[-1]), level.word_bits, partial=True)
     # where a unit works on one tile of an intermediate while the layers are at the next, it is there twice
     twice = [link.operators and level.name in group.double_buffered for link in group.links]
     operands += sum(2 * in_use for (in_use, *_), doubled in zip(links, twice, strict=True) if doubled)

@@ -184,8 +184,7 @@ class SegmentLink:
     def __init__(self, table: dict[str, Any]) -> None: ...
 
 class FusedSegment:
-    """A segment's layers, one fewer links, and operands that a layer shares with an earlier one: layer and data space of
-    both."""
+    """A segment's layers, one fewer links, and shared operands: layer and data space, and those that brought them."""
 
     def __init__(self, layers: list[SegmentLayer], links: list[SegmentLink], repeat: float,
                  shared: list[tuple[int, int, int, int]]) -> None: ...
@@ -218,5 +217,5 @@ class NestEstimate:
     # Price, energy, cycles and column of the best sizes.
     def best_sizes(self, choice: int, energy: float, cycles: float,
                    bar: float) -> tuple[float, float, float, int] | None: ...
-    # Layer, data space and loops (bits) of each operand that stays; layer and data space that brought it, -1 for its own.
+    # Layer, data space and loops (bits) of each operand that stays; layer and data space that brought it, else -1.
     def stays(self, choice: int) -> list[tuple[int, int, int, int, int]]: ...

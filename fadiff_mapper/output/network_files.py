@@ -159,7 +159,8 @@ def _link(link: FusedLink, group: FusedGroup, reader: str) -> dict[str, Any]:
              for dim, slide in link.pooled.items()}
     between = {dim: {name: value for name, value in asdict(slide).items() if value != asdict(WindowSlide(1, 1))[name]}
                for dim, slide in link.between.items()}
-    return {"operand": link.tensor, **({"of": reader} if link.distance > 1 else {}), "dimensions": dict(link.dims), **({"pooled": pools} if pools else {}),
+    return {"operand": link.tensor, **({"of": reader} if link.distance > 1 else {}), "dimensions": dict(link.dims),
+            **({"pooled": pools} if pools else {}),
             **({"between": between} if between else {}), **({"whole": sorted(link.whole)} if link.whole else {}),
             **({"from_elsewhere": float(link.elsewhere)} if link.elsewhere else {}),
             **({"softmax": f"in one pass over {group.links[-1].dims[min(link.running)]}"

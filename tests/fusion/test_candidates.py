@@ -365,8 +365,8 @@ def test_a_nest_that_does_not_belong_to_its_segment_is_refused(nest: tuple[Any, 
 
 def test_layers_that_no_segment_can_have_are_refused() -> None:
     table = {"bounds": [4.0], "known": [(1.0, [2.0])], "spaces": [[[(0, 1.0)]], [[(0, 1.0)]]], "output": 1,
-             "linked": -1, "handed": 0, "inside": 0.0, "sums_room": inf, "read": 1.0, "write": 1.0, "words_per_cycle": 1.0,
-             "home_reads": [0.0, 0.0], "home_price": [0.0]}
+             "linked": -1, "handed": 0, "inside": 0.0, "sums_room": inf, "read": 1.0, "write": 1.0,
+             "words_per_cycle": 1.0, "home_reads": [0.0, 0.0], "home_price": [0.0]}
     FusedSegment([SegmentLayer(table, 1)], [], 1.0, [])
     with pytest.raises(TypeError, match="None"):
         FusedSegment([None], [], 1.0, [])  # type: ignore[list-item]
@@ -392,7 +392,8 @@ def test_the_estimate_of_many_tile_sizes_is_the_best_of_those_of_each(
     dims = [segment.problems[-1].dimensions.index(dim) for dim in "PQ"]
 
     def estimate(some: Sequence[tuple[int, int]]) -> NestEstimate:
-        return NestEstimate(tables, 0, usable, dims, [retained], SumsRest.INSIDE, np.array(some, dtype=np.float64).T.copy())
+        return NestEstimate(tables, 0, usable, dims, [retained], SumsRest.INSIDE,
+                            np.array(some, dtype=np.float64).T.copy())
 
     together, each = estimate(sizes), [estimate([size]) for size in sizes]
     assert together.lower_prices(1e4, 1e3)[0] == min(one.lower_prices(1e4, 1e3)[0] for one in each)
@@ -412,7 +413,8 @@ def test_tiles_fill_the_lanes_with_their_largest_divisor(lanes: int, bound: int)
     problem = conv("one", P=bound)
     tables = compiled_segment(hardware(), Segment(("one",), (problem,), (), (), 1), [base]).tables
     for tile in range(bound - 39, bound + 1):
-        estimate = NestEstimate(tables, 0, inf, [problem.dimensions.index("P")], [], SumsRest.INSIDE, np.array([[float(tile)]]))
+        estimate = NestEstimate(tables, 0, inf, [problem.dimensions.index("P")], [], SumsRest.INSIDE,
+                                np.array([[float(tile)]]))
         best = estimate.best_sizes(0, 1.0, 1.0, inf)
         filled = max(size for size in range(1, lanes + 1) if tile % size == 0)
         assert best is not None and best[2] == pytest.approx(1000 / (filled / lanes))

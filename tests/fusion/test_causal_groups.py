@@ -69,7 +69,8 @@ def walked(group: FusedGroup, index: int) -> Counter[StepClass]:
 def test_the_steps_that_are_left_are_those_of_a_walk(order: str, stays: str, rows: int, queries: int, keys: int,
                                                      tiles: tuple[int, int]) -> None:
     sizes = dict(zip("NC", tiles, strict=True))
-    group = attention(rows, queries, keys, [(dim, sizes[dim]) for dim in order], stays, sums="DRAM" if order == "CN" else "")
+    group = attention(rows, queries, keys, [(dim, sizes[dim]) for dim in order], stays,
+                      sums="DRAM" if order == "CN" else "")
     for index, (layer, steps) in enumerate(zip(group.layers, layer_steps(group), strict=True)):
         assert step_classes(group, layer, steps) == walked(group, index)
         plain = replace(group, skips=False)

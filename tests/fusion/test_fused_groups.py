@@ -174,8 +174,8 @@ def test_sums_that_rest_in_the_home_cost_what_timeloops_loops_outside_and_inside
     problem = conv("layer", N=16, M=32, C=96)
 
     def keeping(own: Mapping) -> Mapping:
-        return replace(own, levels=tuple(replace(level, keep=level.keep | {"Outputs"}) if "Inputs" in level.keep else level
-                                         for level in own.levels))
+        return replace(own, levels=tuple(
+            replace(level, keep=level.keep | {"Outputs"}) if "Inputs" in level.keep else level for level in own.levels))
     outer = keeping(mapping(tuple(problem.bounds.values()), {"DRAM": {"C": 3}, "Scratchpad": {"N": 2}}))
     stats = evaluate_mapping(replace(gemmini(), problem=problem), outer)
     steps = group([problem], [("C", 32), ("N", 8)], "N")

@@ -29,17 +29,19 @@ def tree(loops: list[tuple[str, int]], across: str, shared: str | None = None, r
     layers = (FusedLayer(keys, {}, operands),
               FusedLayer(queries, {}, operands, {"Inputs": (0, "Inputs")} if operands else {}),
               FusedLayer(conv("scores", N=rows, M=COLUMNS, C=SUMMED), {}))
-    links = (FusedLink("Weights", {"N": "M", "M": "C"}, home, distance=2), FusedLink("Inputs", {"N": "N", "M": "C"}, home))
+    links = (FusedLink("Weights", {"N": "M", "M": "C"}, home, distance=2),
+             FusedLink("Inputs", {"N": "N", "M": "C"}, home))
     return with_mappings(FusedGroup(layers, links, tuple(TileLoop(*loop) for loop in loops)))
 
 
 def walked(loops: list[tuple[str, int]], kept: bool) -> Iterator[tuple[set[tuple[int, int]], set[tuple[int, int]]]]:
-    """Keys and queries that each step computes, by a walk: all that its part of the product reads and that is not kept."""
+    """Keys and queries that each step computes, by a walk: what its part of the product reads and is not kept."""
     extents = {"N": ROWS, "M": COLUMNS, "C": SUMMED}
     made: tuple[set[tuple[int, int]], set[tuple[int, int]]] = set(), set()
     for begins in product(*(range(0, extents[dim], tile) for dim, tile in loops)):
-        part = {dim: range(extent) for dim, extent in extents.items()} | {
-            dim: range(begin, min(begin + tile, extents[dim])) for begin, (dim, tile) in zip(begins, loops, strict=True)}
+        part = {dim: range(extent) for dim, extent in extents.items()}
+        for begin, (dim, tile) in zip(begins, loops, strict=True):
+            part[dim] = range(begin, min(begin + tile, extents[dim]))
         wanted = set(product(part["M"], part["C"])), set(product(part["N"], part["C"]))
         yield tuple(want - have if kept else want for want, have in zip(wanted, made, strict=True))  # type: ignore[misc]
         for have, want in zip(made, wanted, strict=True):
@@ -66,8 +68,8 @@ def test_a_tree_without_loops_is_its_layers_without_the_tensors_between_them() -
     fused = tree([], "")
     assert group_violations(hardware(), fused) == []
     cost = group_cost(hardware(), fused)
-    for layer, own, outside in zip(fused.layers, cost.layers, ({"Inputs", "Weights"}, {"Inputs", "Weights"}, {"Outputs"}),
-                                   strict=True):
+    read = {"Inputs", "Weights"}
+    for layer, own, outside in zip(fused.layers, cost.layers, (read, read, {"Outputs"}), strict=True):
         alone = group_cost(hardware(), FusedGroup((replace(layer, operands={}),))).layers[0]
         for name in ("Inputs", "Weights", "Outputs"):
             assert own.traffic.get(("DRAM", name)) == (alone.traffic["DRAM", name] if name in outside else None)

@@ -169,7 +169,8 @@ def drawn_group(random: Random, run: PlanningRun, segment: Segment) -> tuple[Seg
             layers[one.layer] = replace(
                 layers[one.layer], shared={one.operand: (one.first, one.tensor)},
                 operands={**layers[one.layer].operands, one.operand: layers[one.first].operands[one.tensor]})
-    return segment, FusedGroup(tuple(layers), tuple(link.staying(stay()) for link in segment.links), loops, segment.repeat,
+    links = tuple(link.staying(stay()) for link in segment.links)
+    return segment, FusedGroup(tuple(layers), links, loops, segment.repeat,
                                sums=random.choice(("", home, run.hardware.arch.level_names()[-1])))
 
 

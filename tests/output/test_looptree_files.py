@@ -91,8 +91,8 @@ def test_sums_that_are_spilled_are_in_the_branch_of_their_layer() -> None:
     assert any("sums leave for DRAM in every step along C" in phrase for phrase in kept)
 
 
-@pytest.mark.parametrize("loops", [[("C", 2), ("N", 4)], [("C", 3), ("N", 2)], [("C", 4), ("N", 3)], [("C", 5), ("N", 1)]],
-                         ids=str)
+@pytest.mark.parametrize("loops", [
+    [("C", 2), ("N", 4)], [("C", 3), ("N", 2)], [("C", 4), ("N", 3)], [("C", 5), ("N", 1)]], ids=str)
 def test_sums_that_rest_in_the_home_stay_there_as_looptree_says(loops: list) -> None:
     bare = group(MATMUL, loops, "N")
     *first, last = bare.layers
