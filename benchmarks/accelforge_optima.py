@@ -66,17 +66,12 @@ def network(name: str) -> dict[str, Any]:
         wide, heads = BLOCKS[name.removesuffix("_decode")]
         tokens, context = (1, 2047) if decoding else (2048, 2048)
         deep, extents = wide // heads, [tokens, wide]
-        keys, values = ({}, {}) if decoding else ({"weights_from": "K_heads"}, {"weights_from": "V_heads"})
+        keys, values = ({}, {}) if decoding else ({"weights_from": "K"}, {"weights_from": "V"})
         graph = [{"name": own, "shape": product(tokens, wide, wide), "from": ["input"]} for own in "QKV"]
-        for own, axes in (("Q", [1, 0, 2]), ("K", [1, 2, 0]), ("V", [1, 0, 2])):  # heads come first
-            graph += [{"name": f"{own}_by_head", "op": "reshape", "from": [own], "out": [tokens, heads, deep]},
-                      {"name": f"{own}_heads", "op": "transpose", "from": [f"{own}_by_head"], "axes": axes}]
-        graph += [{"name": "QK", "shape": product(tokens, deep, context, heads), "from": ["Q_heads"], **keys},
-                  {"name": "softmax", "op": "softmax", "from": ["QK"], "axes": [-1]},
+        graph += [{"name": "QK", "shape": product(tokens, deep, context, heads), "from": ["Q"], **keys},
+                  {"name": "softmax", "op": "softmax", "from": ["QK"]},
                   {"name": "AV", "shape": product(tokens, context, deep, heads), "from": ["softmax"], **values},
-                  {"name": "AV_by_token", "op": "transpose", "from": ["AV"], "axes": [1, 0, 2]},
-                  {"name": "AV_joined", "op": "reshape", "from": ["AV_by_token"], "out": [tokens, wide]},
-                  {"name": "Z", "shape": product(tokens, wide, wide), "from": ["AV_joined"]},
+                  {"name": "Z", "shape": product(tokens, wide, wide), "from": ["AV"]},
                   {"name": "FFA", "shape": product(tokens, wide, 4 * wide), "from": ["Z"]},
                   {"name": "FFB", "shape": product(tokens, 4 * wide, wide), "from": ["FFA"]}]
     return {"workload": {"version": 1, "name": name.replace(".", "_"), "inputs": {"input": extents},
