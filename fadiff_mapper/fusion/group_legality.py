@@ -364,7 +364,14 @@ class LayerTiles:
 
 
 def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequence[LayerTiles] = ()) -> float:
-    """The peak of words that are live at once in one instance of a level, which its capacity must hold.
+    """The peak of words that are live at once in one instance of a level, which its capacity must hold: the most of
+    `live_words_by_layer`, with the same arguments."""
+    return max(live_words_by_layer(hardware, group, level, tiles))
+
+
+def live_words_by_layer(hardware: Hardware, group: FusedGroup, level: int,
+                        tiles: Sequence[LayerTiles] = ()) -> list[float]:
+    """For each layer, the most words that are live at once in one instance of a level while the layer runs.
 
     Operands that stay are there during all steps, of all layers at once; so are partial sums that go on, where they
     rest. Beside these the level must hold what the one running layer needs, the most over
@@ -393,7 +400,7 @@ def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequenc
             tiles.append(LayerTiles(steps, classes, words))
     name, bits = hardware.arch.levels[level].name, hardware.arch.levels[level].word_bits
     resident = resident_words(group, [layer.steps for layer in tiles], hardware.arch.levels[level])
-    staying, most = 0.0, 0.0
+    staying, running = 0.0, list[float]()
     for index, (layer, own) in enumerate(zip(group.layers, tiles, strict=True)):
         output = layer.problem.output.name
         stays = {operand for operand, stay in layer.operands.items() if stay.level == name}
@@ -412,5 +419,5 @@ def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequenc
                 size[output] = kept[level][output] * float(1 - space.words(bits) / space.words(bits, partial=True))
             passing = max(passing, sum(size.values()))
         staying += sums
-        most = max(most, passing * (2 if name in group.double_buffered else 1) + resident[index])
-    return staying + most
+        running.append(passing * (2 if name in group.double_buffered else 1) + resident[index])
+    return [staying + own for own in running]
