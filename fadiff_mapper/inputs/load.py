@@ -175,12 +175,12 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
     return load_files(source_files(sources), jinja_data=jinja_data)
 
 
-def _having_bits(document: Map, bits: AnyMapping[str, Any] | None) -> Map:
+def _having_bits(document: Map, bits: AnyMapping[str, Any]) -> Map:
     """The document with the bits of these tensors in the instance of its problem."""
     if isinstance(bits, str):
         raise SpecError(f"bits: found {bits}; accepted: bits of an element by tensor (of a network also auto)")
     problem = document.get("problem")
-    if not bits or not isinstance(problem, Map):
+    if not isinstance(problem, Map):
         return document
     inside = isinstance(problem.get("instance"), Map)  # in the oldest form bounds lie beside `shape`
     instance = problem["instance"] if inside else problem
@@ -204,7 +204,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
             document says the same. Reading it again takes a fourth of the time.
         bits: As for `load`.
     """
-    document, leniency = _having_bits(document, bits), Leniency(strict)
+    document, leniency = _having_bits(document, bits) if bits else document, Leniency(strict)
     translation = translate(document, leniency) if is_v04(document) else None
     keys = STRICT if translation else leniency  # the front end for v0.4 refuses unknown keys, the binaries do not
     if translation:
