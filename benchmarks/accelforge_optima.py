@@ -1,11 +1,12 @@
 """The optima that AccelForge's regression test records, beside our plans of the same products on the same machines.
 
-    python benchmarks/accelforge_optima.py [--products] [-o FILE]
+    python benchmarks/accelforge_optima.py [--products | --traffic] [-o FILE]
 
 `accelforge_optima.json` has the recorded figures and the energies of a bit behind them; `accelforge_designs.yaml.jinja`
 states the machines for Timeloop. Both sides minimise the energy-delay product, with every layer by itself and with
 fusion; figures of the recorded optima are those of their matrix products alone, without copies and softmax. With
-`--products`, the fused block of GPT-3 175B on the TPU product by product.
+`--products`, the fused block of GPT-3 175B on the TPU product by product. With `--traffic`, the bits of DRAM behind a
+buffer without bounds, the least of any mapping.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from fadiff_mapper import NetworkResult, load_network, map_network
 
 FOLDER = Path(__file__).parent
 
-CLOCK = {"tpu_v4i": 1.05e9, "simba": 2.5e9, "eyeriss": 200e6}
-"""Hz: multiply-accumulates of a unit in a second."""
+CLOCK = {"tpu_v4i": 1.05e9, "simba": 2.5e9, "eyeriss": 200e6, "simple": 1.0}
+"""Hz: multiply-accumulates of a unit in a second. The simple machine has units of its own: 1 pJ a bit, 1 s a cycle."""
 
 INSTANCES = {"tpu_v4i": {"LocalBuffer": 4, "Register": 65536},
              "simba": {"InputBuffer": 16, "WeightBuffer": 16, "AccumulationBuffer": 16, "Register": 1024},
@@ -38,7 +39,7 @@ CHAINS = {"matmuls": (2, 64), "three_matmuls_annotated": (3, 128)}
 """Products of a chain of square matrices, and their side; values of 8 bits."""
 
 BLOCKS = {"gpt3_6.7B": (4096, 32), "gpt3_175B": (12288, 96)}
-"""Width and heads of a block that reads 2,048 tokens; values of 16 bits."""
+"""Width and heads of a block of 16-bit values that reads 2,048 tokens, or one token after 2,047 (`_decode`)."""
 
 Graph = list[dict[str, Any]]
 
@@ -61,13 +62,15 @@ def network(name: str) -> dict[str, Any]:
                  for before, own in pairwise(names)]
         extents = [side, side]
     else:
-        (wide, heads), tokens = BLOCKS[name], 2048
+        decoding = name.endswith("_decode")
+        wide, heads = BLOCKS[name.removesuffix("_decode")]
+        tokens, context = (1, 2047) if decoding else (2048, 2048)
         deep, extents = wide // heads, [tokens, wide]
+        keys, values = ({}, {}) if decoding else ({"weights_from": "K"}, {"weights_from": "V"})
         graph = [{"name": own, "shape": product(tokens, wide, wide), "from": ["input"]} for own in "QKV"]
-        graph += [{"name": "QK", "shape": product(tokens, deep, tokens, heads), "from": ["Q"], "weights_from": "K"},
+        graph += [{"name": "QK", "shape": product(tokens, deep, context, heads), "from": ["Q"], **keys},
                   {"name": "softmax", "op": "softmax", "from": ["QK"]},
-                  {"name": "AV", "shape": product(tokens, tokens, deep, heads), "from": ["softmax"],
-                   "weights_from": "V"},
+                  {"name": "AV", "shape": product(tokens, context, deep, heads), "from": ["softmax"], **values},
                   {"name": "Z", "shape": product(tokens, wide, wide), "from": ["AV"]},
                   {"name": "FFA", "shape": product(tokens, wide, 4 * wide), "from": ["Z"]},
                   {"name": "FFB", "shape": product(tokens, 4 * wide, wide), "from": ["FFA"]}]
@@ -80,7 +83,7 @@ def design(name: str, energies: dict[str, Any], bits: int) -> str:
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string((FOLDER / "accelforge_designs.yaml.jinja").read_text("utf-8"))
     return template.render(design=name, energies=energies, bits=bits, clock=CLOCK[name],
-                           instances=dict.fromkeys(energies, 1) | INSTANCES[name])
+                           instances=dict.fromkeys(energies, 1) | INSTANCES.get(name, {}))
 
 
 def planned(machine: str, workload: str, energies: dict[str, Any], folder: Path) -> NetworkResult:
@@ -90,6 +93,32 @@ def planned(machine: str, workload: str, energies: dict[str, Any], folder: Path)
     for file, text in files.items():
         (folder / file).write_text(text, "utf-8")
     return map_network(load_network(folder / "network.yaml"), folder / "design.yaml")
+
+
+def traffic(known: dict[str, Any], folder: Path, write: Callable[[str], None]) -> None:
+    """One line for each workload: bits of DRAM of all products, each mapped by itself."""
+    (folder / "design.yaml").write_text(design("simple", known["designs"]["snowcat"], 1), "utf-8")
+    write(heading("workload", "products", "AccelForge, bits", "ours, bits"))
+    for workload, told in known["traffic"].items():
+        inputs, shapes = {}, []
+        for name, product in told["products"].items():
+            bounds = dict.fromkeys("NMCPQRS", 1) | {dim: bound for dim, bound in product.items() if len(dim) == 1}
+            repeat, depthwise = product.get("repeat", 1), "G" in bounds
+            inputs[f"{name}_input"] = [1, bounds["G"], bounds["P"] + bounds["R"] - 1, bounds["Q"] + bounds["S"] - 1] \
+                if depthwise else [repeat * bounds["N"], bounds["C"]]
+            shapes.append({"id": name, "op": "depthwise" if depthwise else "gemm", "count": 1, "repeat": repeat,
+                           "dims": bounds})
+        graph = [{"name": name, "shape": name, "from": [f"{name}_input"]} for name in told["products"]]
+        (folder / "network.yaml").write_text(yaml.safe_dump({"workload": {
+            "version": 1, "name": "products", "inputs": inputs, "shapes": shapes, "graph": graph}}), "utf-8")
+        plan, moved = map_network(load_network(folder / "network.yaml"), folder / "design.yaml"), 0
+        for entry, layer in zip(plan.workload.distinct(), plan.layers, strict=True):
+            spaces = layer.stats.levels[-1]["dataspaces"]
+            for node in entry.nodes:
+                bits = dict.fromkeys(spaces, told["bits"]) | told["products"][node].get("bits", {})
+                moved += entry.layer.repeat * sum(
+                    bits[space] * (own["reads"] + own["fills"] + own["updates"]) for space, own in spaces.items())
+        write(row(workload, len(shapes), f"{told['dram_bits']:,}", f"{moved:,.0f}"))
 
 
 def products(known: dict[str, Any], folder: Path, write: Callable[[str], None]) -> None:
@@ -128,11 +157,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="AccelForge's recorded optima beside our plans")
     add_output(parser)
     parser.add_argument("--products", action="store_true", help="the fused block of GPT-3 175B product by product")
+    parser.add_argument("--traffic", action="store_true", help="bits of DRAM behind a buffer without bounds")
     options = parser.parse_args()
     known = json.loads((FOLDER / "accelforge_optima.json").read_text("utf-8"))
-    if options.products:
+    if options.products or options.traffic:
         with markdown(options.output) as write, TemporaryDirectory() as folder:
-            products(known, Path(folder), write)
+            (products if options.products else traffic)(known, Path(folder), write)
         return
     optima = {(each["design"], each["workload"], each["fusion"]): each for each in known["optima"]}
     with markdown(options.output) as write, TemporaryDirectory() as folder:

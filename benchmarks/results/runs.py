@@ -70,6 +70,7 @@ RUNS = {
                   programs=("timeloop-mapper",)),
     "calibration": Run("benchmarks/calibration.py {gemmini_rtl.csv}", 20, "--seeds 1 --evaluations 0", 4),
     "accelforge_optima": Run("benchmarks/accelforge_optima.py", 0.5, "", 0.5),
+    "accelforge_traffic": Run("benchmarks/accelforge_optima.py --traffic", 0.1, "", 0.1),
     "accelforge_products": Run("benchmarks/accelforge_optima.py --products", 0.3, "", 0.3),
     "fusemax": Run("benchmarks/fusemax.py", 2, "", 2),
     "fusemax_plans": Run("benchmarks/fusemax.py --search", 5),
