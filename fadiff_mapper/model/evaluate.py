@@ -222,11 +222,12 @@ class Scores:
 
 
 def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | None = None,
-          rounding: Rounding = EXACT) -> Scores:
+          rounding: Rounding = EXACT, sparse: _kernel.SparseTables | None = None) -> Scores:
     """Cycles, energy and legality of a batch of any size, by the compiled kernel.
 
-    The results do not depend on `threads`, which share the batch; see `evaluate_nest` for `room` and `rounding`. Scores
-    are in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
+    The results do not depend on `threads`, which share the batch; see `evaluate_nest` for `room` and `rounding`.
+    `sparse`: the design's treatment of zeros (`sparse_design.SparseDesign.compiled`), where the room is the whole
+    capacity. Scores are in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
     """
     batch = nest.batch
     out = np.empty((5, batch))
@@ -235,7 +236,7 @@ def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | No
 
     def run(first: int) -> None:
         _kernel.score(layer.compiled, nest_arrays(nest), words, counted, out, first, min(first + size, batch), False,
-                      rounding is UNROUNDED)
+                      rounding is UNROUNDED, sparse)
 
     if size >= batch:
         run(0)
