@@ -22,7 +22,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
 from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
-from fadiff_mapper.inputs.native.merged_input import merged_sections
+from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.located import with_places
@@ -182,7 +182,7 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
     """
     if file is None:
         return Checkpoint(None, {}, specs)
-    layers = [[merged_sections(spec), spec.constraints.native] for spec in specs]
+    layers = [[merged_input(spec), spec.constraints.native] for spec in specs]
     nodes = [[node.name, node.kind, list(node.inputs), node.layer.repeat if node.layer else 0]
              for node in workload.nodes]
     head = {"version": __version__, "network": workload.name, "layers_of": _digest(layers, sort_keys=True, default=str),
