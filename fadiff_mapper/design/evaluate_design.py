@@ -39,7 +39,7 @@ from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.v04.document import translated_architecture
-from fadiff_mapper.inputs.yaml.leniency import Leniency
+from fadiff_mapper.inputs.yaml.place import Leniency
 from fadiff_mapper.model.evaluate_spec import is_sparse
 from fadiff_mapper.network.network_bound import LeastLayer, NetworkLeast, least_work, network_least
 from fadiff_mapper.network.one_design import with_problem
@@ -54,7 +54,7 @@ from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 
 MOST_SHAPES = 64  # shapes of the architecture whose constraints are kept, the latest ones: a limit on memory
 
-BOUND_WORK = (0, 1_000_000)
+BOUND_WORK = (0, 700_000)
 """Layers of parts of fused groups that are bounded for a design: at first, and where that leaves the design open. A
 limit of time, about as long as its plans take."""
 
@@ -320,7 +320,9 @@ SLACK = 1 - 1e-9  # factor on sums before they are compared: thousands of additi
 
 def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: Over = never,
                work: int = BOUND_WORK[-1]) -> LeastFigures | None:
-    """The bound on all plans of network `number` on a design, fused or not as the question says; it is stored.
+    """The bound on all plans of network `number` on a design, fused or not as the question says.
+
+    Of fused networks it is stored; of others it follows at once from the bounds of the layers, which are stored.
 
     None without a proof for some layer. `specs` are the design with every distinct layer; `stopped` is asked before
     every layer; `work` is how many layers of parts of groups are bounded at most.
@@ -329,29 +331,32 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
         FadiffError: The store cannot be written.
         OutOfTime: `stopped` was true before the end.
     """
-    question, design = bench.question, design_digest(specs[0])
-    network, runs = question.networks[number], question.runs[number]
-    own = [specs[layer] for layer, _ in runs]
+    question, network = bench.question, bench.question.networks[number]
+    own = [specs[layer] for layer, _ in question.runs[number]]
     if question.calibration or is_sparse(own[0]):
         return None
-    asked = digest_of(["plan bound", __version__, network_text(network), question.fuse, *question.metrics,
+    least, key = None, ""
+    design = design_digest(specs[0])
+    asked = digest_of(["plan bound", __version__, network_text(network), *question.metrics,
                        [layer_key(design, spec, question.layer_options) for spec in own]])
-    key = digest_of([asked, work])
-    least = as_stored(LeastFigures, bench.store.get(key), ("energy_pj", "cycles", "root_edp"))
+    if question.fuse:
+        key = digest_of([asked, work])
+        least = as_stored(LeastFigures, bench.store.get(key), ("energy_pj", "cycles", "root_edp"))
     if least is None:
         bounds = layer_bounds(own, bench.store, stopped)
         if bounds is None:
             return None
         if bench.begun is None or bench.begun[0] != asked:
             layers = [LeastLayer(bound.energy_pj, bound.cycles, bound.root_edp ** 2) for bound in bounds]
-            plans = network_least(network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
-            assert plans is not None
-            bench.begun = asked, plans
+            begun = network_least(network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
+            assert begun is not None
+            bench.begun = asked, begun
         plans = bench.begun[1]
         edp, energy, delay = (plans.bound(metric, work if metric in question.metrics else 0)
                               for metric in ("edp", "energy", "delay"))
         least = LeastFigures(energy, delay, math.sqrt(edp))
-        bench.store.put(key, asdict(least))
+        if question.fuse:
+            bench.store.put(key, asdict(least))
     return least
 
 

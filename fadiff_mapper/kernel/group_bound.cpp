@@ -49,10 +49,12 @@ struct Cuts {
 }  // namespace
 
 // The residencies of an operand: in no step, or from one step to the next along more and more of the loops that share
-// words of it, the innermost first. In an open order each of the loops may be the innermost one.
+// words of it, the innermost first. In an open order each of the loops may be the innermost one. `brought`: whether an
+// earlier layer may have brought it, so that it is there in a tile's room.
 static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* small, const LoopCut* large, int loops,
-                         bool open, std::vector<Choice>& found) {
+                         bool open, bool brought, std::vector<Choice>& found) {
     found.clear();
+    if (brought) found.push_back({0, held(layer, tensor, small, loops, 0), true});
     found.push_back({fetched(layer, tensor, large, loops, 0, false), 0, false});
     if (open) {
         found.push_back({fetched(layer, tensor, large, loops, ~Loops64(0), false),
@@ -72,15 +74,17 @@ static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* sma
 // The operands of a layer from outside, with the residencies that they may have; words that those decided take in the home
 // are added to `taken`.
 static std::vector<Operand> list_operands(const FusedLayer& layer, const LoopCut* small, const LoopCut* large, int loops,
-                                          bool open, const std::array<std::uint8_t, 2>& decided, Lanes& taken) {
+                                          bool open, Spaces brought, const std::array<std::uint8_t, 2>& decided,
+                                          Lanes& taken) {
     std::vector<Operand> found;
     for (int t = 0; t < int(layer.spaces.size()); ++t) {
-        if (layer.spaces[t].written || t == layer.linked) continue;
+        if (layer.spaces[t].written || layer.handed >> t & 1) continue;
         Operand operand{t, {}};
-        list_choices(layer, t, small, large, loops, open, operand.choices);
+        const bool shares = brought >> t & 1;
+        list_choices(layer, t, small, large, loops, open, shares, operand.choices);
         if (found.size() < decided.size() && decided[found.size()]) {
             const Choice own = operand.choices[decided[found.size()] - 1];
-            taken += own.held;
+            if (!shares || decided[found.size()] > 1) taken += own.held;    // what was brought lies there for some layers
             operand.choices = {{own.reads, 0, own.stays}};
         }
         found.push_back(std::move(operand));
@@ -313,13 +317,15 @@ static Lanes full_part(const FusedLayer& layer, const FusedLayer& last, const Lo
 // many steps as windows reach into padding on both sides, and one more, some step reads none of it.
 static void inner_steps(const FusedSegment& segment, int loop, Cuts& cuts) {
     const int count = int(segment.layers.size()), loops = cuts.loops;
-    double reached = 0;
+    std::vector<double> reached(std::size_t(count), 0);
     for (int index = count - 2; index >= 0; --index) {
         LoopCut& cut = cuts.small[std::size_t(index) * loops + loop];
-        if (cut.dim < 0) return;
+        if (cut.dim < 0) continue;
         const ReadSlide& slide = segment.links[index].slides[cut.dim];
-        reached += slide.ahead > (slide.shrink > 1 || slide.block > 1 ? 0 : slide.advance) ? NEVER : slide.ahead > 0;
-        const Mask inside = cuts.largest(index)[loop].steps >= 2 * reached + 1;
+        double& own = reached[std::size_t(index)];
+        own = reached[std::size_t(segment.reader(index))]
+            + (slide.ahead > (slide.shrink > 1 || slide.block > 1 ? 0 : slide.advance) ? NEVER : slide.ahead > 0);
+        const Mask inside = cuts.largest(index)[loop].steps >= 2 * own + 1;
         cut.needed = select(inside, cut.needed, cut.first);
         cut.later = select(inside, cut.later, smaller(cut.later, cut.first));
     }
@@ -375,19 +381,27 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             rest = select(inside > 1, lying, lying * shared / ceil(own[loop].needed / stored));
         }
         resting += rest;
-        room[index] = room[index] - (lying - rest);
-        room[index + 1] = room[index + 1] - (lying - rest);
+        for (int running = index; running <= segment.reader(index); ++running)
+            room[running] = room[running] - (lying - rest);
     }
     std::vector<std::vector<Operand>> outside;
     for (int index = 0; index < count; ++index)
         outside.push_back(list_operands(segment.layers[index], cuts.smallest(index), cuts.largest(index), loops, order.open,
-                                        decided.stays[index], resting));
+                                        layers[index].brought, decided.stays[index], resting));
     Lanes rounds = 1, sums = 1;     // rounds of the loops that add to sums, and words of these that stay
-    for (int loop = 0; loop < loops; ++loop)
-        if (!last.moves(last.output, order.dims[loop])) rounds *= last_large[loop].steps;
+    Loops64 adding = 0;
+    bool inside = false, home_sums = false;     // whether sums rest in the home, as other loops are inside such a loop
+    for (int loop = 0; loop < loops; ++loop) {
+        const bool adds = !last.moves(last.output, order.dims[loop]);
+        if (adds) rounds *= last_large[loop].steps, adding |= Loops64(1) << loop;
+        home_sums = home_sums || (inside && !adds);
+        inside = inside || adds;
+    }
+    home_sums = home_sums && !order.spilled && !order.open;
     Box tile;
     largest_tile(last, last_small, loops, tile.lanes);
-    if (!order.spilled && !order.open) sums = words_of(last.spaces[last.output], tile.lanes);
+    if (home_sums) resting += held(last, last.output, last_small, loops, adding);
+    else if (!order.spilled && !order.open) sums = words_of(last.spaces[last.output], tile.lanes);
     Lanes least = NEVER;
     for (Lanes& own : room) own = own - resting, least = smaller(least, own);
     const Mask never = ((rounds > 1) & (sums > last.sums_room)) | (least < 0);
@@ -422,8 +436,9 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         for (int t = 0; t < int(layer.spaces.size()); ++t)
             if (own.through >> t & 1)
                 inward += larger(own.inward[t] * times, fetched(layer, t, large, loops, 0, false) * own.done);
-        Lanes spilled = 0;
-        if (ends && order.spilled) spilled = words_of(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1);
+        const Lanes back = ends ? words_of(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : Lanes(0);
+        if (home_sums) inward += back;
+        const Lanes spilled = order.spilled ? back : Lanes(0);
         double once = 0;
         for (const Operand& operand : outside[index]) once += own.once[operand.tensor];
         for (std::size_t share = 0; share < found[index].size(); ++share) {
@@ -534,7 +549,7 @@ int GroupBound::choices_of(std::size_t layer, int tensor, const LoopOrder& order
     for (std::size_t loop = 0; loop < loops; ++loop) sizes.lanes[loop] = 1;
     cut_layers(segment_, order.dims, sizes.lanes, std::vector<Loops64>(segment_.links.size(), 0), cuts.data(), true);
     const LoopCut* own = cuts.data() + layer * loops;
-    list_choices(segment_.layers[layer], tensor, own, own, int(loops), false, found);
+    list_choices(segment_.layers[layer], tensor, own, own, int(loops), false, layers_[layer].brought >> tensor & 1, found);
     return int(found.size());
 }
 
@@ -607,7 +622,7 @@ bool GroupBound::divide(const GroupPart& part, const Price& price, std::vector<G
     for (std::size_t layer = 0; !order.open && part.crowded && layer < segment_.layers.size(); ++layer) {
         const FusedLayer& own = segment_.layers[layer];
         for (auto [t, slot] = std::pair(0, std::size_t(0)); t < int(own.spaces.size()) && slot < 2; ++t) {
-            if (own.spaces[t].written || t == own.linked) continue;
+            if (own.spaces[t].written || own.handed >> t & 1) continue;
             if (!part.stays[layer][slot]) {
                 std::vector<GroupPart> trial;
                 for (int choice = 0; choice < choices_of(layer, t, order); ++choice) {

@@ -37,6 +37,7 @@ struct LayerLeast {
     double unfinished = 0;          // words of sums that fit where they need not be finished
     ProductUnits units;
     Spaces through = 0;             // operands that the home keeps in every mapping
+    Spaces brought = 0;             // operands that an earlier layer may have brought
     std::vector<double> once;       // [T] distinct words
     std::vector<double> inward;     // [T] words that the home reads, each operation once
 };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from math import inf, prod
 from pathlib import Path
@@ -32,6 +33,7 @@ from fadiff_mapper.network.tile_mappings import LIGHT, TileMemory, with_mappings
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
 from tests.network.test_enumeration_rounds import run_of
+from tests.network.test_trees_in_plans import attention
 
 NETWORKS = ("mobilenet_v1", "resnet18", "gpt3_6b7_block")
 
@@ -81,7 +83,7 @@ def test_no_evaluated_group_is_below_its_bound(name: str, design: str) -> None:
     ("mobilenet_v1", "gemmini_small"), ("resnet18", "gemmini_small"), ("gpt3_6b7_block", "gemmini_large"),
     ("mobilenet_v1", "eyeriss_like")])
 def test_no_group_in_any_loops_is_below_its_bound(name: str, design: str) -> None:
-    """Random loops, tile sizes, residencies of operands and intermediates, and spilled sums."""
+    """Random loops, tile sizes, residencies of operands and intermediates, and places where sums rest."""
     run, random = bounded_run(name, design), Random(0)
     least = least_of(run.workload, run.hardware, run.results, run.segments)
     assert least
@@ -142,7 +144,7 @@ def test_no_part_of_groups_is_above_a_group_in_it(network: str, design: str, rou
     run, random = odd_run(network, design) if network in ODD else bounded_run(network, design), Random(2)
     least = least_of(run.workload, run.hardware, run.results, run.segments)
     assert least
-    memory, compared = TileMemory(), 0
+    memory, compared, outermost = TileMemory(), 0, run.hardware.arch.level_names()[-1]
     for _ in range(rounds):
         short = [segment for segment in run.segments if len(segment.nodes) < 5]
         for segment, group, point in drawn_points(random, run, short, memory):
@@ -150,7 +152,7 @@ def test_no_part_of_groups_is_above_a_group_in_it(network: str, design: str, rou
             if not bound:
                 continue
             saved = least.credits.get(segment.nodes, NOTHING)
-            for part in parts_around(random, segment, group, *given[-1]):
+            for part in parts_around(random, segment, group, *given[-1], outermost):
                 for energy, cycles in ((point.energy_pj, inf), (inf, point.cycles), (point.energy_pj, point.cycles)):
                     most = (point.energy_pj + saved.energy_pj) / energy + (point.cycles + saved.cycles) / cycles
                     assert bound.part_price(*part, energy, cycles) <= most * (1 + 1e-9), (group, part)
@@ -159,14 +161,15 @@ def test_no_part_of_groups_is_above_a_group_in_it(network: str, design: str, rou
 
 
 def parts_around(random: Random, segment: Segment, group: FusedGroup, orders: Sequence[tuple[list[int], bool]],
-                 shared: Sequence[Sequence[int]]) -> Iterator[tuple[Any, ...]]:
+                 shared: Sequence[Sequence[int]], outermost: str) -> Iterator[tuple[Any, ...]]:
     """Parts that hold a group, as `GroupBound.part_price` takes them; none where its order is that of another loop that
     is interchangeable."""
     last = segment.problems[-1]
     names, tiles = last.dimensions, {loop.dim: loop.tile for loop in group.loops if loop.tile < last.bounds[loop.dim]}
     adds = any(dim not in last.output.dimensions for dim in tiles)
+    rests = group.sums == outermost     # whether sums leave the chip between steps
     for number, (dims, spilled) in enumerate(orders, 1):
-        if [names[dim] for dim in dims if names[dim] in tiles] != list(tiles) or (adds and spilled != group.spilled):
+        if [names[dim] for dim in dims if names[dim] in tiles] != list(tiles) or (adds and spilled != rests):
             continue
         for kind in ("exact", "wider", "wider", "open"):
             least = [float(tiles.get(names[dim], last.bounds[names[dim]])) for dim in dims]
@@ -180,13 +183,28 @@ def parts_around(random: Random, segment: Segment, group: FusedGroup, orders: Se
                     least[position] = float(random.randint(1, int(least[position])))
                     most[position] = float(random.randint(int(most[position]), last.bounds[names[dim]]))
             stays = [(0, 0)] * len(group.layers)
-            if kind == "exact" and not any(layer.operands for layer in group.layers):
+            if kind == "exact" and not segment.shared and not any(layer.operands for layer in group.layers):
                 stays = [(1, 1)] * len(group.layers)
             if kind == "open":      # whose sizes are those of the first order
                 place = {dim: position for position, dim in enumerate(dims)}
                 least, most = ([sizes[place[dim]] for dim in orders[0][0]] for sizes in (least, most))
             yield 0 if kind == "open" else number, again, kept, stays, least, most
         return
+
+
+@pytest.mark.parametrize("design", ["gemmini_small", "quickstart/design"])
+def test_no_group_of_attention_is_below_its_bound(design: str) -> None:
+    """Random groups of trees, with an input that projections share."""
+    run, random = bounded_run(attention(24, 3, 8), design), Random(2)
+    least = least_of(run.workload, run.hardware, run.results, run.segments)
+    assert least
+    trees = [segment for segment in run.segments if segment.shared]
+    memory, compared = TileMemory(), 0
+    for _ in range(4):
+        for segment, _, point in drawn_points(random, run, trees, memory):
+            assert_bounds(least, segment.nodes, point)
+            compared += 1
+    assert compared > 5
 
 
 def drawn_points(random: Random, run: PlanningRun, among: Sequence[Segment],
@@ -212,12 +230,19 @@ def drawn_group(random: Random, run: PlanningRun, segment: Segment) -> tuple[Seg
 
     def stay() -> Stay:
         return Stay(home, frozenset(loop.dim for loop in loops if random.random() < 0.6))
-    layers = tuple(FusedLayer(problem, {}, {
+    handed = {(segment.reader(index), link.tensor) for index, link in enumerate(segment.links)}
+    layers = [FusedLayer(problem, {}, {
         space.name: stay() for space in problem.dataspaces
-        if not space.read_write and (link is None or space.name != link.tensor) and random.random() < 0.35})
-        for problem, link in zip(segment.problems, (None, *segment.links), strict=True))
-    return segment, FusedGroup(layers, tuple(link.staying(stay()) for link in segment.links), loops, segment.repeat,
-                               spilled=random.random() < 0.5)
+        if not space.read_write and (number, space.name) not in handed and random.random() < 0.35})
+        for number, problem in enumerate(segment.problems)]
+    for one in segment.shared:
+        if one.tensor in layers[one.first].operands:
+            layers[one.layer] = replace(
+                layers[one.layer], shared={one.operand: (one.first, one.tensor)},
+                operands={**layers[one.layer].operands, one.operand: layers[one.first].operands[one.tensor]})
+    links = tuple(link.staying(stay()) for link in segment.links)
+    return segment, FusedGroup(tuple(layers), links, loops, segment.repeat,
+                               sums=random.choice(("", home, run.hardware.arch.level_names()[-1])))
 
 
 def fits(run: PlanningRun, group: FusedGroup) -> bool:
