@@ -148,9 +148,10 @@ def test_no_part_of_groups_is_above_a_group_in_it(network: str, design: str, rou
     for _ in range(rounds):
         short = [segment for segment in run.segments if len(segment.nodes) < 5]
         for segment, group, point in drawn_points(random, run, short, memory):
-            bound = least.groups[segment.nodes].parts()
-            if not bound:
-                continue
+            bound, last = least.groups[segment.nodes].parts(), run.by_node[segment.nodes[-1]].spec
+            if not bound or any(level.name == group.sums and segment.problems[-1].output.name in here.bypass
+                                for level, here in zip(last.arch.levels, last.constraints.levels, strict=True)):
+                continue    # sums rest in a level only where the constraints let it keep them
             saved = least.credits.get(segment.nodes, NOTHING)
             for part in parts_around(random, segment, group, *given[-1], outermost):
                 for energy, cycles in ((point.energy_pj, inf), (inf, point.cycles), (point.energy_pj, point.cycles)):
@@ -168,8 +169,12 @@ def parts_around(random: Random, segment: Segment, group: FusedGroup, orders: Se
     names, tiles = last.dimensions, {loop.dim: loop.tile for loop in group.loops if loop.tile < last.bounds[loop.dim]}
     adds = any(dim not in last.output.dimensions for dim in tiles)
     rests = group.sums == outermost     # whether sums leave the chip between steps
+    whole = [names[dim] for dim in orders[0][0] if names[dim] not in tiles]
+    # loops of one step add to no sums: those that would are the innermost ones
+    wanted = [*(dim for dim in whole if dim in last.output.dimensions), *tiles,
+              *(dim for dim in whole if dim not in last.output.dimensions)]
     for number, (dims, spilled) in enumerate(orders, 1):
-        if [names[dim] for dim in dims if names[dim] in tiles] != list(tiles) or (adds and spilled != rests):
+        if [names[dim] for dim in dims] != wanted or (adds and spilled != rests):
             continue
         for kind in ("exact", "wider", "wider", "open"):
             least = [float(tiles.get(names[dim], last.bounds[names[dim]])) for dim in dims]
