@@ -187,7 +187,7 @@ def loss_of(parts: Sequence[Descended], curves: HardwareCurves, loads: Sequence[
     for part, run in zip(parts, runs, strict=True):
         levels = len(part.family.layer.arch.levels)
         machine = relaxed_design(curves.at(place), levels).machine.for_members(len(part.layers))
-        paid = cost(run.counts, run.use, machine.put_into(part.family.layer).machine, SMOOTH)
+        paid = cost(run.counts, run.tile, machine.put_into(part.family.layer).machine, SMOOTH)
         often = torch.tensor([loads[number] for number in part.layers], dtype=torch.float64)[:, None]
         energy = energy + (often * part.split(paid.energy)).sum(dim=0)
         cycles = cycles + (often * part.split(paid.cycles)).sum(dim=0)
@@ -227,7 +227,7 @@ def least_place(parts: Sequence[Descended], runs: Sequence[NestEvaluation], curv
     sides, words, bytes_held = [], [], []
     for part, run in zip(parts, runs, strict=True):
         names = part.family.layer.arch.level_names()
-        sides += [part.split(run.use.expansion_x[0]), part.split(run.use.expansion_y[0])]
+        sides += [part.split(run.tile.expansion_x[0]), part.split(run.tile.expansion_y[0])]
         words.append(part.split(held_words(part, run, names.index(ACCUMULATOR))))
         bytes_held.append(part.split(held_words(part, run, names.index(SCRATCHPAD))))
     side = torch.cat(sides).amax(dim=0)
@@ -283,7 +283,7 @@ def least_point(reader: DesignReader, nests: Sequence[Nest]) -> Point | None:
         names = spec.arch.level_names()
         words = {name: float((run.tile.size[names.index(name)] * torch.from_numpy(nest.keep[names.index(name)])).sum())
                  for name in (SCRATCHPAD, ACCUMULATOR)}
-        side = max(side, float(run.use.expansion_x[0]), float(run.use.expansion_y[0]))
+        side = max(side, float(run.tile.expansion_x[0]), float(run.tile.expansion_y[0]))
         accumulator, scratchpad = max(accumulator, words[ACCUMULATOR]), max(scratchpad, words[SCRATCHPAD])
     side = next((value for value in parameters[0].values if float(value) >= side), math.inf)
     wanted = (side, accumulator * side * ACCUMULATOR_BYTES / KB, scratchpad / KB)

@@ -192,7 +192,7 @@ def _run(spec: Spec, task: MappingTask, nest: Nest, side: Side, copied: bool, ti
     words = (exact.counts.reads[-1] + exact.counts.fills[-1] + exact.counts.updates[-1])[:, 0]
     copied_pj = per_word(spec)[SUMS][0] * spec.problem.tensor_size(spec.problem.output) if side[1] and copied else 0.0
     return Run(OperatingPoint((float(exact.energy[0]) + copied_pj) / times, float(exact.cycles[0]) / times),
-               float((words * exact.nest.keep[-1, :, 0]).sum() * exact.use.instances[-1, 0]) / times, 1 / sum(side),
+               float((words * exact.nest.keep[-1, :, 0]).sum() * exact.tile.instances[-1, 0]) / times, 1 / sum(side),
                not side[0])
 
 

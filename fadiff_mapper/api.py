@@ -265,10 +265,11 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
                   evaluations: int | None = None, time_limit: float | None = None, seed: int = 0, fuse: bool = True,
                   energy: str | None = None, strict: bool = True, prune: bool = True, neighbours: bool = True,
                   jobs: int | None = None, backend: str = "processes", address: str | None = None,
-                  shard: tuple[int, int] | None = None, gap: float | None = None, store: Path_ | None = None,
-                  study: str | None = None, calibration: Calibration | None = None, allow_partial: bool = False,
-                  output: Path_ | None = None, read: Sequence[Path_] = (), begun: float | None = None,
-                  on_progress: OnDesign = lambda _: None, stopped: Over = never) -> DesignResult:
+                  per_round: int | None = None, shard: tuple[int, int] | None = None, gap: float | None = None,
+                  store: Path_ | None = None, study: str | None = None, calibration: Calibration | None = None,
+                  allow_partial: bool = False, output: Path_ | None = None, read: Sequence[Path_] = (),
+                  begun: float | None = None, on_progress: OnDesign = lambda _: None,
+                  stopped: Over = never) -> DesignResult:
     """Searches the best design of a space for one network or several.
 
     Args:
@@ -293,9 +294,12 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         prune: Whether designs whose lower bound is no better than a known design are left out.
         neighbours: Whether the designs one value away from the best are mapped at the end, beyond `evaluations`; a
             better one takes its place, until none is better or as many have been mapped again.
-        jobs: Designs at work at a time; one for each core by default. The answer does not depend on it.
+        jobs: Designs at work at a time; one for each core by default. The answer does not depend on it. None with an
+            `address`.
         backend: "processes" of this machine, "dask" or "ray" for a cluster.
-        address: The cluster's scheduler.
+        address: The cluster's scheduler; all its workers take part.
+        per_round: Designs proposed at a time, on which the answer depends; None: 8, for "random" and "exhaustive" 64. A
+            cluster of more workers has work for all of them only with larger rounds.
         shard: (i, n) evaluates only every n-th design, from the i-th on; for "random" and "exhaustive".
         gap: Share by which the best design may be above the best plan on any design of the space: at the end, all other
             designs are bounded, and mapped where they could be better by more. None: they are not looked at.
@@ -347,8 +351,8 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
                               seed, energy or space.energy or "estimate", strict, calibration)
     root = Path(output or ".")
     kept = store if store is not None else None if output is None else root / STORE
-    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, None, jobs, backend, address, shard,
-                            gap, None if kept is None else Path(kept), study)
+    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, jobs, backend, address,
+                            shard, gap, None if kept is None else Path(kept), study)
     with nullcontext() if output is None else _held(root, {root: RUN_FILES}, files):
         result = design_search(question, options, on_progress=on_progress, stopped=stopped, descent=descent,
                                kept_back=0.0 if begun is None else kept_back(begun))

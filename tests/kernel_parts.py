@@ -36,5 +36,5 @@ def excess(checks: list[LegalityCheck]) -> np.ndarray:
 
 def scores_of(evaluation: Evaluation) -> Scores:
     """The scores of an evaluated batch."""
-    return Scores(evaluation.cycles, evaluation.energy, outermost_accesses(evaluation.counts, evaluation.use),
+    return Scores(evaluation.cycles, evaluation.energy, outermost_accesses(evaluation.counts, evaluation.tile),
                   evaluation.legal, excess(evaluation.checks))

@@ -81,9 +81,8 @@ def full_scores(design: SparseDesign, nest: Nest) -> Scores:
         except FadiffError:
             continue
         legal[row], excess[row], cycles[row], energy[row] = True, 0.0, math.floor(found.cycles[0]), found.energy[0]
-        assert found.sparse is not None
         words = found.counts.reads[-1] + found.counts.updates[-1] + found.counts.fills[-1]
-        last[row] = np.trunc(found.sparse.average[-1, :, None] * words).sum()
+        last[row] = np.trunc(found.average[-1, :, None] * words).sum()
     return Scores(cycles, energy, last, legal, excess)
 
 

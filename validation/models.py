@@ -77,21 +77,21 @@ def smooth(layer: PreparedLayer, nest: Nest) -> Numbers:
     """The numbers of the relaxed model at integer points."""
     relaxed = evaluate_smooth(layer, nest)
     return _numbers(relaxed.counts, relaxed.cost.cycles, relaxed.cost.energy,
-                    relaxed.cost.access_energy * relaxed.use.instances[:, None])
+                    relaxed.cost.access_energy * relaxed.tile.instances[:, None])
 
 
 def exact(layer: PreparedLayer, nest: Nest) -> Numbers:
     """The numbers of the exact model."""
     evaluation = evaluate_nest(layer, nest)
     return _numbers(evaluation.counts, evaluation.cycles, evaluation.energy,
-                    evaluation.cost.access_energy * evaluation.use.instances[:, None])
+                    evaluation.cost.access_energy * evaluation.tile.instances[:, None])
 
 
 def paper(layer: PreparedLayer, nest: Nest, *, windows: bool = False) -> Numbers:
     """The numbers of FADiff's equations; see `fadiff_mapper.gradient.fadiff_as_printed` for `windows`."""
     printed = evaluate_paper(layer, nest, windows=windows)
     return _numbers(printed.counts, printed.cost.cycles, printed.cost.energy,
-                    printed.cost.access_energy * printed.use.instances[:, None])
+                    printed.cost.access_energy * printed.tile.instances[:, None])
 
 
 MODELS: dict[str, Callable[[PreparedLayer, Nest], Numbers]] = {

@@ -107,7 +107,7 @@ def check_names(folder: Path | str, names: Iterable[str], inputs: Collection[Pat
         path = Path(folder) / name
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise FadiffError(f'{folder}: cannot write "{name}": not the name of a file')
-        with _reported(path), suppress(FileNotFoundError):
+        with _reported(path), suppress(FileNotFoundError, NotADirectoryError):  # there is no folder: `_make` tells
             mode = path.lstat().st_mode
             if stat.S_ISDIR(mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

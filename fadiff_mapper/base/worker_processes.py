@@ -63,6 +63,21 @@ class Raised:
     traceback: str  # where the exception was raised
 
 
+def answered(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """The answer to a call: its result, or `Raised`."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        return Raised(error, traceback.format_exc())
+
+
+def taken(answer: Any) -> Any:
+    """The result of a call from its answer; raises the exception of a call that raised one."""
+    if isinstance(answer, Raised):
+        raise answer.error from RuntimeError(answer.traceback)
+    return answer
+
+
 def usable_cores() -> int:
     """Cores that this process may use: those that it is bound to, or fewer by the quota of its container (cgroup)."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -107,9 +122,7 @@ def worker_processes(most: int, module: str = "") -> Iterator[Shared]:
                         else:
                             answers[call], worker.call = pickle.loads(answer), None
                 answer = answers.pop(number)
-                if isinstance(answer, Raised):
-                    raise answer.error from RuntimeError(answer.traceback)
-                yield answer
+                yield taken(answer)
         finally:
             for worker in [worker for worker in workers if worker.call is not None]:
                 _ended(workers, worker)

@@ -231,6 +231,9 @@ def add_design(commands: Commands) -> None:
     parser.add_argument("--backend", default="processes", metavar="NAME",
                         help="who carries the work: processes (default; those of this machine), or dask or ray")
     parser.add_argument("--address", metavar="URL", help="the cluster's scheduler, such as tcp://host:8786")
+    parser.add_argument("--per-round", type=arguments.positive, metavar="N",
+                        help="designs proposed at a time (default 8, for random and exhaustive 64), on which the "
+                             "answer depends; for clusters of more workers")
     parser.add_argument("--shard", type=arguments.shard, metavar="I/N",
                         help="evaluate only every N-th of the designs, starting with the I-th; for array jobs that "
                              "share a --store")
@@ -270,8 +273,8 @@ def design(options: argparse.Namespace) -> int:
             space, networks, metric=metrics, method=options.method, weights=options.weights,
             evaluations=options.evaluations, time_limit=options.time_limit, seed=options.seed,
             fuse=not options.no_fusion, energy=options.energy, strict=not options.lenient, jobs=options.jobs,
-            backend=options.backend, address=options.address, shard=options.shard, gap=options.gap,
-            store=options.store, study=options.study,
+            backend=options.backend, address=options.address, per_round=options.per_round,
+            shard=options.shard, gap=options.gap, store=options.store, study=options.study,
             calibration=corrected, allow_partial=True, output=options.output,
             read=[*files, *api.files_of(options.networks)], begun=options.begun, on_progress=on_progress,
             stopped=stopped)

@@ -318,7 +318,9 @@ SLACK = 1 - 1e-9  # factor on sums before they are compared: thousands of additi
 
 def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: Over = never,
                work: int = BOUND_WORK[-1]) -> LeastFigures | None:
-    """The bound on all plans of network `number` on a design, fused or not as the question says; it is stored.
+    """The bound on all plans of network `number` on a design, fused or not as the question says.
+
+    Of fused networks it is stored; of others it follows at once from the bounds of the layers, which are stored.
 
     None without a proof for some layer. `specs` are the design with every distinct layer; `stopped` is asked before
     every layer; `work` is how many layers of parts of groups are bounded at most.
@@ -327,14 +329,16 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
         FadiffError: The store cannot be written.
         OutOfTime: `stopped` was true before the end.
     """
-    question, design = bench.question, design_digest(specs[0])
-    network, runs = question.networks[number], question.runs[number]
-    own = [specs[layer] for layer, _ in runs]
+    question, network = bench.question, bench.question.networks[number]
+    own = [specs[layer] for layer, _ in question.runs[number]]
     if question.calibration or is_sparse(own[0]):
         return None
-    key = digest_of(["plan bound", __version__, network_text(network), question.fuse, *question.metrics, work,
-                     [layer_key(design, spec, question.layer_options) for spec in own]])
-    least = as_stored(LeastFigures, bench.store.get(key), ("energy_pj", "cycles", "root_edp"))
+    least, key = None, ""
+    if question.fuse:
+        design = design_digest(specs[0])
+        key = digest_of(["plan bound", __version__, network_text(network), *question.metrics, work,
+                         [layer_key(design, spec, question.layer_options) for spec in own]])
+        least = as_stored(LeastFigures, bench.store.get(key), ("energy_pj", "cycles", "root_edp"))
     if least is None:
         bounds = layer_bounds(own, bench.store, stopped)
         if bounds is None:
@@ -345,7 +349,8 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
         edp, energy, delay = (plans.bound(metric, work if metric in question.metrics else 0)
                               for metric in ("edp", "energy", "delay"))
         least = LeastFigures(energy, delay, math.sqrt(edp))
-        bench.store.put(key, asdict(least))
+        if question.fuse:
+            bench.store.put(key, asdict(least))
     return least
 
 

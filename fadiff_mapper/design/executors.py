@@ -1,4 +1,4 @@
-"""Executors of a round of evaluations: this process, processes of this machine, or a Dask or Ray cluster by joblib."""
+"""Executors of a round of evaluations: this process, processes of this machine, or or a Dask or Ray cluster."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import os
 import signal
 import threading
 import time
-import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from importlib import import_module
 from math import inf
 from typing import Any, Protocol
 
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, listed
 from fadiff_mapper.base.extras import require
-from fadiff_mapper.base.worker_processes import Shared, usable_cores, worker_processes
+from fadiff_mapper.base.worker_processes import Shared, answered, taken, usable_cores, worker_processes
 from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import Point
@@ -26,7 +27,11 @@ BACKENDS = ("processes", "dask", "ray")  # processes of this machine, and the tw
 LOADED = "fadiff_mapper.network.map_network"
 """The module that a worker loads while the first designs are proposed: it loads nearly all that mapping needs."""
 
-WHOLE = ("ray",)  # backends that return the outcomes of a round together: joblib's generators do not support them
+TASKS = 16
+"""Tasks of a round for each worker of a cluster, of one design or more: few messages for its scheduler, and little idle
+time at the end of a round."""
+
+RETRIES = 2  # workers of a Ray cluster that take on a task whose worker died, as for processes of this machine
 
 
 class Evaluated(Protocol):
@@ -35,8 +40,8 @@ class Evaluated(Protocol):
     After `end`, in seconds since the epoch, no design is begun, and designs being mapped are given up; with
     `first_kept` the first design is evaluated even then, by its best mappings so far, so that there is an answer.
 
-    Outcomes come in the order of the points, each as soon as it and all before it are ready (all at once with `WHOLE`
-    backends); None for a design that was not begun in time, or given up.
+    Outcomes come in the order of the points, each as soon as it and all before it are ready; None for a design that was
+    not begun in time, or given up.
     """
 
     def __call__(self, points: Sequence[Point], rivals: Sequence[tuple[float, ...]], end: float = inf,
@@ -66,9 +71,11 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
              address: str | None = None) -> Iterator[Evaluated]:
     """The workers of one run, as a context manager; yields the function that evaluates points.
 
-    The answer depends neither on the number and order of workers nor on the worker of a design. One of `jobs` is this
-    process; None: one for each core, or as many as the cluster has. Without an address, such as `tcp://host:8786`, the
-    cluster is started on this machine. Raises FadiffError if the backend is unknown, not installed or not reachable.
+    The answer depends neither on the number and order of workers nor on the worker of a design. `jobs` is the number of
+    workers, None: one for each core; one process is this one. With an address, such as `tcp://host:8786`, all workers
+    of that cluster take part; without, a cluster is started on this machine.
+
+    Raises FadiffError if the backend is unknown, not installed or not reachable.
     """
     if backend not in BACKENDS:
         raise FadiffError(f"backend: found {backend!r}; accepted: {listed(BACKENDS)}")
@@ -97,49 +104,87 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
         yield evaluated
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster: its scheduler gives tasks to workers, and a task whose worker dies to another worker."""
+
+    workers: Callable[[], float]  # tasks that it works on at a time
+    submit: Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Any]  # a future of `_answers`
+    result: Callable[[Any], Any]  # waits for a future
+    cancel: Callable[[Sequence[Any]], Any]  # gives up futures
+    killed: type[Exception]  # raised by `result` when a task has cost too many workers their lives
+
+
+def _answers(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """A task of a cluster: several calls of a function."""
+    return [answered(function, arguments) for arguments in calls]
+
+
 @contextmanager
 def _cluster(backend: str, jobs: int | None, address: str | None) -> Iterator[Shared]:
-    """Shares calls among the machines of a cluster. Raises FadiffError."""
-    joblib = _installed("joblib", backend)
-    with ExitStack() as stack:
-        if backend == "dask":
-            distributed = _installed("distributed", backend)
-            # Python processes started inside do not import from the working folder; Python 3.10 lacks an option for it.
-            before = os.environ.get("PYTHONSAFEPATH")
-            stack.callback(lambda: os.environ.pop("PYTHONSAFEPATH") if before is None else
-                           os.environ.update(PYTHONSAFEPATH=before))
-            os.environ["PYTHONSAFEPATH"] = "1"
-            try:
-                with _interrupts_kept_from_workers():
-                    client = (distributed.Client(address, timeout="20s") if address else
-                              distributed.Client(threads_per_worker=1))
-            except (OSError, ValueError) as error:
-                raise FadiffError(f"address: {address}: no Dask scheduler answers: {error}") from None
-            stack.enter_context(client)
-        else:
-            ray = _installed("ray", backend)
-            try:
-                ray.init(address=address, ignore_reinit_error=True)
-            except (ConnectionError, ValueError) as error:
-                raise FadiffError(f"address: {address}: no Ray cluster answers: {error}") from None
-            import_module("ray.util.joblib").register_ray()
-        stack.enter_context(joblib.parallel_config(backend, n_jobs=jobs or -1))
-        # One task a message: a design takes seconds, so batches of tasks gain nothing.
-        pool = stack.enter_context(joblib.Parallel(return_as="list" if backend in WHOLE else "generator", batch_size=1))
-
+    """Shares calls among the workers of a cluster. Raises FadiffError."""
+    if jobs and address:
+        raise FadiffError(f"jobs: found {jobs} with the address {address}; accepted: one of them, as all workers of a "
+                          "cluster take part")
+    with (_dask if backend == "dask" else _ray)(jobs or usable_cores(), address) as cluster:
         def shared(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Generator[Any, None, None]:
-            # Such a backend blocks here until the end of the round, during which Ctrl-C must not be lost.
-            with nullcontext() if backend in WHOLE else _interrupts_kept_from_workers():
-                found = pool(joblib.delayed(function)(*call) for call in calls)
+            size = max(1, int(len(calls) / (TASKS * max(1.0, cluster.workers()))))
+            futures = deque(cluster.submit(function, calls[start:start + size])
+                            for start in range(0, len(calls), size))
             try:
-                yield from found
+                while futures:
+                    for answer in cluster.result(futures[0]):
+                        yield taken(answer)
+                    futures.popleft()
+            except cluster.killed as error:
+                raise FadiffError(f"worker after worker of the cluster died of the same work: {error}; accepted: more "
+                                  "memory, or fewer workers") from None
             finally:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    if backend not in WHOLE:
-                        found.close()
+                cluster.cancel(list(futures))
 
         yield shared
+
+
+@contextmanager
+def _dask(jobs: int, address: str | None) -> Iterator[Cluster]:
+    """A Dask cluster, started on this machine with so many workers if no address is given. Raises FadiffError."""
+    distributed = _installed("distributed", "dask")
+    with ExitStack() as stack:
+        # Python processes started inside do not import from the working folder; Python 3.10 lacks an option for it.
+        before = os.environ.get("PYTHONSAFEPATH")
+        stack.callback(lambda: os.environ.pop("PYTHONSAFEPATH") if before is None else
+                       os.environ.update(PYTHONSAFEPATH=before))
+        os.environ["PYTHONSAFEPATH"] = "1"
+        try:
+            with _interrupts_kept_from_workers():
+                client = (distributed.Client(address, timeout="20s") if address else
+                          distributed.Client(n_workers=jobs, threads_per_worker=1))
+        except (OSError, ValueError) as error:
+            raise FadiffError(f"address: {address}: no Dask scheduler answers: {error}") from None
+        stack.enter_context(client)
+        yield Cluster(lambda: sum(client.ncores().values()), lambda *task: client.submit(_answers, *task, pure=False),
+                      lambda future: future.result(), client.cancel, distributed.KilledWorker)
+
+
+@contextmanager
+def _ray(jobs: int, address: str | None) -> Iterator[Cluster]:
+    """A Ray cluster, started on this machine with so many workers if no address is given. Raises FadiffError."""
+    ray = _installed("ray", "ray")
+    with ExitStack() as stack:
+        if not ray.is_initialized():
+            stack.callback(ray.shutdown)
+            try:
+                ray.init(address=address or "local", **{} if address else {"num_cpus": jobs})
+            except (ConnectionError, ValueError) as error:
+                raise FadiffError(f"address: {address}: no Ray cluster answers: {error}") from None
+        remote = ray.remote(max_retries=RETRIES)(_answers)
+
+        def cancel(futures: Sequence[Any]) -> None:
+            for future in futures:
+                ray.cancel(future)
+
+        yield Cluster(lambda: ray.cluster_resources().get("CPU", 1.0), remote.remote, ray.get, cancel,
+                      ray.exceptions.WorkerCrashedError)
 
 
 def _installed(module: str, extra: str) -> Any:

@@ -51,18 +51,24 @@ def all_points(space: DesignSpace) -> Iterator[Point]:
 
 
 class ExhaustiveDesigns:
-    """Proposes every design of a small space, in order. Raises FadiffError for a larger space."""
+    """Proposes every design of a small space, in random order: good designs come early, and let others be pruned.
+
+    Raises FadiffError for a larger space.
+    """
 
     idle_rounds = math.inf
 
-    def __init__(self, space: DesignSpace) -> None:
+    def __init__(self, space: DesignSpace, seed: int) -> None:
         if space.size > MOST_DESIGNS:
             raise FadiffError(f"method: exhaustive would evaluate {space.size:,} designs; accepted: spaces of at most "
                               f"{MOST_DESIGNS:,}, or another method")
-        self.left = all_points(space)
+        self.sizes = [len(parameter.values) for parameter in space.parameters]
+        self.order, self.proposed = np.random.default_rng(seed).permutation(space.size), 0
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
-        return list(itertools.islice(self.left, count))
+        numbers = self.order[self.proposed:self.proposed + count]
+        self.proposed += len(numbers)
+        return [(*map(int, point),) for point in zip(*np.unravel_index(numbers, self.sizes), strict=True)]
 
 
 class RandomDesigns:
@@ -215,7 +221,7 @@ class OptunaDesigns:
 
 BLACK_BOX: dict[str, Callable[..., Proposer]] = {
     "random": lambda question, file=None: RandomDesigns(question.space, question.seed),
-    "exhaustive": lambda question, file=None: ExhaustiveDesigns(question.space),
+    "exhaustive": lambda question, file=None: ExhaustiveDesigns(question.space, question.seed),
     "tpe": lambda question, file=None: OptunaDesigns(question, "tpe", lambda samplers, seed: samplers.TPESampler(
         seed=seed, multivariate=True, constant_liar=True), file),
     "nsga2": lambda question, file=None: OptunaDesigns(question, "nsga2", lambda samplers, seed: samplers.NSGAIISampler(

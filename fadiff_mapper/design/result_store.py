@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -39,8 +38,8 @@ class ResultStore:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self.changed: dict[str, None] = {}  # distinct lines that had been changed: file and number
-        self.places: dict[str, tuple[Path, int, int]] = {}  # file, start and length in bytes of an entry's line
-        self.read: dict[Path, tuple[int, int]] = {}  # bytes and lines of every file that are in `places`
+        self.places: dict[str, tuple[str, int, int]] = {}  # file, start and length in bytes of an entry's line
+        self.read: dict[str, tuple[int, int]] = {}  # bytes and lines of every file that are in `places`
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -72,7 +71,8 @@ class ResultStore:
         if key not in self.places:
             self._read_on()
         if key in self.places:
-            path, start, length = self.places[key]
+            name, start, length = self.places[key]
+            path = self.folder / name
             with suppress(OSError, ValueError, TypeError, RecursionError), path.open("rb") as file:
                 file.seek(start)
                 parts = FORM.fullmatch(file.read(length))
@@ -89,8 +89,8 @@ class ResultStore:
         text = json.dumps(entry).encode()
         line = b'{"key": "%b", "digest": "%b", "entry": %b}\n' % (key.encode(), _digest(key.encode(), text), text)
         start = append_line(self.own, line)
-        self.places[key] = self.own, start, len(line)
-        self.read[self.own] = start + len(line), 0
+        self.places[key] = self.own.name, start, len(line)
+        self.read[self.own.name] = start + len(line), 0
 
     def _read_on(self) -> None:
         """Takes up the lines that were written since the last reading, in the order of the files.
@@ -98,26 +98,28 @@ class ResultStore:
         A changed line counts as such unless its entry was written anew further on.
         """
         broken: dict[bytes, str] = {}  # changed lines by their key, or by themselves
-        for path in sorted(Path(self.folder or "").glob("*.jsonl")):
-            start, number = self.read.get(path, (0, 0))
+        files: list[os.DirEntry[str]] = []
+        with suppress(OSError), os.scandir(self.folder) as entries:
+            files = sorted((entry for entry in entries if entry.name.endswith(".jsonl")), key=lambda entry: entry.name)
+        for entry in files:
+            start, number = self.read.get(entry.name, (0, 0))
             with suppress(OSError):
-                status = path.lstat()
-                if not stat.S_ISREG(status.st_mode) or status.st_size <= start:
+                if not entry.is_file(follow_symlinks=False) or entry.stat(follow_symlinks=False).st_size <= start:
                     continue
-                with path.open("rb") as file:
+                with open(entry.path, "rb") as file:
                     file.seek(start)
                     while (line := file.readline(LARGEST)).endswith(b"\n"):    # a last one may be on its way
                         number += 1
                         parts = FORM.fullmatch(line)
                         if parts and parts["digest"] == _digest(parts["key"], parts["entry"]):
-                            self.places[parts["key"].decode()] = path, start, len(line)
+                            self.places[parts["key"].decode()] = entry.name, start, len(line)
                             broken.pop(parts["key"], None)
                         else:
-                            broken[parts["key"] if parts else line] = f"{path}, line {number}"
+                            broken[parts["key"] if parts else line] = f"{entry.path}, line {number}"
                         start += len(line)
                     if len(line) == LARGEST:
-                        broken[line] = f"{path}, line {number + 1}"
-            self.read[path] = start, number
+                        broken[line] = f"{entry.path}, line {number + 1}"
+            self.read[entry.name] = start, number
         self.changed |= dict.fromkeys(broken.values())
 
 

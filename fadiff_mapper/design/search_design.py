@@ -294,7 +294,8 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
                 run, question.space, in_time, stopped, options.prune)
             if options.gap is not None and not (ended or clock.missed):
                 run.wanted = inf
-                status = _rounds(run, clock, ExhaustiveDesigns(question.space), in_time, options, stopped, options.gap)
+                others = ExhaustiveDesigns(question.space, question.seed)
+                status = _rounds(run, clock, others, in_time, options, stopped, options.gap)
         if clock.missed:
             out_of_time = f"out of time after {options.time_limit:g} s: the best designs so far"
             status = status.replace(SEARCH_ENDED, out_of_time)

@@ -49,14 +49,14 @@ from fadiff_mapper.model.legality import Violation, violations
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.model.tiles import Usage
+from fadiff_mapper.model.tiles import Tiles
 from fadiff_mapper.model.vector_cost import Stream, VectorCost, memory_cycles, unit_cost
 from fadiff_mapper.workload.operations import one_pass_operations
 
 NOC = "networks"
 """Among the components of a layer: the wires between all levels."""
 
-Batch = TypeVar("Batch", Counts, Usage, ElementWords)
+Batch = TypeVar("Batch", Counts, Tiles, ElementWords)
 """Results of several mappings side by side, whose arrays have the axis B last."""
 
 
@@ -81,8 +81,7 @@ class EvaluatedTile:
 
     layer: PreparedLayer  # the tile as a problem on the group's architecture
     keep: np.ndarray  # [L, T]. Whether the level keeps the data space
-    size: np.ndarray  # [L, T]. Words of the tile of a data space, kept or not
-    use: Usage  # instances in use and compute cycles, a batch of one (B = 1)
+    boxes: Tiles  # its boxes and their words, instances in use and compute cycles, a batch of one (B = 1)
     counts: Counts  # accesses, a batch of one
     wires: float  # pJ of all interconnects
     broken: tuple[Violation, ...]  # the limits that the mapping breaks
@@ -98,7 +97,7 @@ class EvaluatedTile:
 
     def kept_words(self) -> list[dict[str, float]]:
         """For every level, innermost first, the data spaces that it keeps and the words of the level that they take."""
-        return kept_words(self.layer.problem, self.keep, self.layer.machine.whole_words(self.size))
+        return kept_words(self.layer.problem, self.keep, self.layer.machine.whole_words(self.boxes.size[..., 0]))
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ def evaluate_tiles(hardware: Hardware, groups: Sequence[FusedGroup],
         for row, key in enumerate(wanted):
             known.tiles[key] = EvaluatedTile(
                 prepared.resized(prepared.problem.resized(key[1])), result.nest.keep[..., row].copy(),
-                result.tile.size[..., row].copy(), row_of(result.use, row), row_of(result.counts, row),
+                row_of(result.tile, row), row_of(result.counts, row),
                 0.0 if result.network is None else float(result.network.total[row]),
                 tuple(violations(result.checks, row)))
     return [tuple(EvaluatedLayer(steps, classes, {shape: known.tiles[key] for shape, key in keys.items()})
@@ -250,7 +249,7 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
     if index < len(group.links):    # eq. (14); nothing is copied where the home itself adds the sums up
         home = hardware.level(group.links[index].stay.level)
         if inside := [level for level in levels if level < home]:
-            instances = tile.use.instances[:, 0]
+            instances = tile.boxes.instances[:, 0]
             words = counts.updates[home, t, 0] * instances[home]
             changed(inside[-1], t, reads=float(words / instances[inside[-1]]))
     for read in group.second_reads if step.last_sum else ():
@@ -357,8 +356,8 @@ def total_costs(hardware: Hardware,
     for machine, known in steps.items():
         tiles, counts = [tile for tile, _ in known], side_by_side([counts for _, counts in known])
         computes = np.array([tile.layer.problem.computes for tile in tiles], dtype=np.float64)
-        use = replace(side_by_side([tile.use for tile in tiles]), computes=computes)
-        priced[machine] = counts, cost(counts, use, tiles[0].layer.machine, EXACT)
+        laid = replace(side_by_side([tile.boxes for tile in tiles]), computes=computes)
+        priced[machine] = counts, cost(counts, laid, tiles[0].layer.machine, EXACT)
     found = iter([_layer_cost(group.layers[index].problem.computes, layer, *priced[machine], first)
                   for (group, index, layer), (machine, first) in zip(layers, places, strict=True)])
     costs = []
@@ -483,6 +482,6 @@ def _traffic(tile: EvaluatedTile, counts: Counts, row: int, times: int) -> dict[
     names, spaces = tile.layer.arch.level_names(), tile.layer.problem.dataspace_names()
     reads, fills, updates = (values[..., row] for values in (counts.reads, counts.fills, counts.updates))
     moved = np.argwhere(tile.keep | (updates > 0) | (reads > 0)).tolist()
-    scale = times * tile.use.instances     # [L, 1]; counts are per instance
+    scale = times * tile.boxes.instances     # [L, 1]; counts are per instance
     words = np.stack([reads, fills, updates], axis=-1) * scale[..., None]
     return {(names[level], spaces[t]): GroupTraffic(*words[level, t].tolist()) for level, t in moved}

@@ -262,7 +262,7 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
         yield _broken("network", "", "energy per hop, ingress or router is not modelled in fused groups")
     for name, stay in group.layers[index].operands.items():
         home, t, kept = hardware.level(stay.level), tile.index(name), tile.kept_levels(name)
-        size, words = tile.size[home, t], problem.tensor_size(space_of(problem, name))
+        size, words = tile.boxes.size[home, t, 0], problem.tensor_size(space_of(problem, name))
         if home not in kept:
             yield _broken("whole", stay.level, f"the mapping does not keep {name} in {stay.level}", 0, words)
         elif size != words or tile.counts.fills[home, t, 0] > words:

@@ -20,7 +20,7 @@ from fadiff_mapper.model.evaluate import NestEvaluation
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
-from fadiff_mapper.model.tiles import product, rank_extent, tiles, usage
+from fadiff_mapper.model.tiles import product, rank_extent, tiles
 
 
 def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = None, *,
@@ -31,9 +31,9 @@ def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = Non
     tile is the box that it covers, not the product of dimensions in eq. (5).
     """
     xp, projection = array_namespace(nest.temporal), layer.projection
-    tile, use = tiles(nest, projection, active), usage(nest, active)
+    tile = tiles(nest, projection, active)
     outer = outer_iterations(nest, projection)
-    fills, sent = zip(*(traffic(nest, projection, t, outer[:, t], use.compute_cycles, windows)
+    fills, sent = zip(*(traffic(nest, projection, t, outer[:, t], tile.compute_cycles, windows)
                         for t in range(len(projection.ranks))), strict=True)
     fill, down = xp.stack(fills, axis=1), xp.stack(sent, axis=1)
     written = xp.asarray(projection.read_write)[:, None]  # the paper has no reads or fills of outputs
@@ -43,7 +43,7 @@ def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = Non
     counts = Counts(reads, fill, updates, partitions(tile, SMOOTH, active or all_active(nest)), fill + down)
     if layer.machine.element_words is not None:  # as in the other models: the paper has one width of words
         counts = replace(counts, words=element_words(counts, nest, projection, *layer.machine.element_words))
-    return NestEvaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, SMOOTH))
+    return NestEvaluation(tile, counts, lambda: cost(counts, tile, layer.machine, SMOOTH))
 
 
 LAYER_MODELS: dict[str, Callable[[PreparedLayer, Nest, Active | None], NestEvaluation]] = {

@@ -53,7 +53,7 @@ def penalty(layer: PreparedLayer, places: FactorPlaces, theta: torch.Tensor, nes
 def smooth_value(evaluation: NestEvaluation, metrics: tuple[str, ...]) -> torch.Tensor:
     """The logarithms of the metrics, weighted by priority, [B], also for illegal mappings."""
     value: torch.Tensor = weighted(evaluation.cost.cycles, evaluation.cost.energy,
-                                   outermost_accesses(evaluation.counts, evaluation.use), metrics)
+                                   outermost_accesses(evaluation.counts, evaluation.tile), metrics)
     return value
 
 
@@ -79,8 +79,8 @@ def spatial(limits: MachineLimits, evaluation: NestEvaluation) -> torch.Tensor:
     """Eq. (22): instances in use beyond the mesh, for each axis and level and the arithmetic, [B]."""
     total = torch.zeros_like(evaluation.cost.cycles)
     for index, (mesh_x, mesh_y) in enumerate(zip(limits.mesh_x, limits.mesh_y, strict=True)):
-        total = total + excess(evaluation.use.expansion_x[index], mesh_x)
-        total = total + excess(evaluation.use.expansion_y[index], mesh_y)
+        total = total + excess(evaluation.tile.expansion_x[index], mesh_x)
+        total = total + excess(evaluation.tile.expansion_y[index], mesh_y)
     return total
 
 

@@ -113,7 +113,7 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
                        written[columns], network.home,
                        int(network.sums[batch.sites[0]]), layer.projection.read_write.index(True))
     counts = sigma_weighted_counts(evaluation, nest, links)
-    fused = cost(counts, evaluation.use, layer.machine, SMOOTH)
+    fused = cost(counts, evaluation.tile, layer.machine, SMOOTH)
     sizes = torch.tensor([[space.problem.tensor_size(dataspace) for dataspace in space.problem.dataspaces]
                           for space in batch.family.spaces], dtype=torch.float64)[:, :, None]
 
@@ -122,7 +122,7 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
 
     # Sigma scales the words, not how often the unfused layer sends a tile.
     sent = (evaluation.counts.reads[-1] * (~torch.tensor(layer.projection.read_write))[:, None]
-            + evaluation.counts.updates[-1]) * evaluation.use.instances[-1]
+            + evaluation.counts.updates[-1]) * evaluation.tile.instances[-1]
     held = layer.machine.needed(evaluation.tile.size)[network.home] * nest.keep[network.home]
     return SiteCosts(by_site(fused.energy), by_site(fused.cycles), by_site(own), by_site(evaluation.tile.below[-1]),
                      by_site(held), by_site(sent) / sizes)
@@ -134,7 +134,7 @@ def sigma_weighted_counts(evaluation: NestEvaluation, nest: Nest, links: LinkSig
     If the home bypasses the operand, reads of the home replace reads of the outermost level; if it bypasses the output,
     copies come from the level of the sums. Address generations follow fills and updates.
     """
-    counts, instances, home, output = evaluation.counts, evaluation.use.instances, links.home, links.output
+    counts, instances, home, output = evaluation.counts, evaluation.tile.instances, links.home, links.output
     reads, fills, updates = (values.clone() for values in (counts.reads, counts.fills, counts.updates))
     kept = nest.keep[home].to(torch.float64)
     fused = links.into * links.operand

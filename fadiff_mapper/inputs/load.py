@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import replace
 from typing import Any
@@ -115,6 +115,13 @@ def _having_bits(document: Map, bits: AnyMapping[str, Any] | None) -> Map:
                             else instance})
 
 
+def _lacking(document: Map, sections: Sequence[str]) -> SpecError:
+    """The error of an input that lacks sections."""
+    found = listed(key for key in document if document[key])
+    return document.where.error(f"the input has no {listed(sections)} section (found: {found or 'none'})",
+                                "architecture: and problem:")
+
+
 def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled", strict: bool = True,
               like: Spec | None = None, bits: AnyMapping[str, Any] | None = None) -> Spec:
     """Interprets a merged document, which is first translated where it is in the v0.4 dialect; errors as for `load`.
@@ -127,6 +134,8 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         bits: As for `load`.
     """
     document, leniency = _having_bits(document, bits), Leniency(strict)
+    if is_v04(document) and not document.get("problem"):
+        raise _lacking(document, ["problem"])  # which the translation reads
     translation = translate(document, leniency) if is_v04(document) else None
     keys = STRICT if translation else leniency  # the front end for v0.4 refuses unknown keys, the binaries do not
     if translation:
@@ -144,7 +153,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     arch_key = next((key for key in ARCHITECTURE_KEYS if document.get(key) is not None), None)
     missing = [name for name, there in (("architecture", arch_key), ("problem", document.get("problem"))) if not there]
     if missing or arch_key is None:
-        raise document.where.error(f"the input has no {listed(missing)} section", "architecture: and problem:")
+        raise _lacking(document, missing)
 
     def section(name: str, read: Any, *arguments: Any) -> Any:
         """What a section says; None where it is empty or not there."""

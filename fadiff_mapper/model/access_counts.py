@@ -308,8 +308,8 @@ def partitions(tile: Tiles, rounding: Rounding, active: Active) -> Array:
     return xp.stack(result[::-1])
 
 
-def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tally: Delivery, instances: Array,
-             rounding: Rounding, active: Active | None = None, reuse: Reuse | None = None) -> Counts:
+def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tally: Delivery, rounding: Rounding,
+             active: Active | None = None, reuse: Reuse | None = None) -> Counts:
     """Reads, fills and updates of every level from the tally before and after bypassing.
 
     Per instance, with content the words that the level sends, share the words that arrive from outside, and peer
@@ -322,7 +322,7 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
     partition, and filled for all but the first visit; the outermost level that keeps it is never filled. Where first
     updates are no plain writes, part is left out. A level that coalesces no output is read and filled with
     round(content + peer). `raw` is the tally as if every level kept every data space, from which `share` comes; content
-    and links come from `tally`, after bypassing. `instances` [L, B] are in use.
+    and links come from `tally`, after bypassing.
     """
     xp = array_namespace(tile.size)
     part = partitions(tile, rounding, active or all_active(nest))
@@ -333,7 +333,7 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
     reads, fills, updates = [], [], []
     for t, written in enumerate(projection.read_write):
         content = total(tally.words[:, :, t])
-        peer = from_outside(tally.links[:, t]) / instances
+        peer = from_outside(tally.links[:, t]) / tile.instances
         share = from_outside(received(raw, t)) * further[:, t]
         if written:
             first = part[:, t] * plain[:, t]

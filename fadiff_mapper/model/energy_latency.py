@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.loop_nest import Array, array_namespace
 from fadiff_mapper.model.prepared_layer import UNLIMITED, Machine, in_namespace
-from fadiff_mapper.model.tiles import Usage, total
+from fadiff_mapper.model.tiles import Tiles, total
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Cost:
     clusters: Array        # [L, 1 or T, B]. Clusters in use
 
 
-def cost(counts: Counts, use: Usage, machine: Machine, rounding: Rounding) -> Cost:
+def cost(counts: Counts, tile: Tiles, machine: Machine, rounding: Rounding) -> Cost:
     """Cycles and energy of a batch.
 
     Words of tensors with bits of their own are counted in words of the levels. Accesses spread evenly over the compute
@@ -47,26 +47,26 @@ def cost(counts: Counts, use: Usage, machine: Machine, rounding: Rounding) -> Co
         counts = replace(counts, **{name: counts.words.of(getattr(counts, name)) for name in (
             "reads", "fills", "updates", "address_generations")})
     reads, writes = counts.reads, counts.updates + counts.fills
-    if use.average is not None:  # an average instance is asked for less, where some are idle
-        busy = (use.laid_out / use.instances)[:, None]
+    if tile.average is not None:  # an average instance is asked for less, where some are idle
+        busy = (tile.laid_out / tile.instances)[:, None]
         reads, writes = rounding.up(reads / busy), rounding.up(writes / busy)
-    read, write = reads / use.compute_cycles, writes / use.compute_cycles
+    read, write = reads / tile.compute_cycles, writes / tile.compute_cycles
     if (machine.bandwidth_scale != 1).any():
         read, write = read * xp.asarray(machine.bandwidth_scale), write * xp.asarray(machine.bandwidth_scale)
     block, *prices, addr_gen = (in_namespace(xp, value)[:, None] for value in (
         machine.block, machine.read, machine.fill, machine.update, machine.addr_gen))
-    clusters = used_clusters(use.laid_out, machine)
+    clusters = used_clusters(tile.laid_out, machine)
     access = total([rounding.up(accesses / block) * price for accesses, price in zip(
-        (counts.reads, counts.fills, counts.updates), prices, strict=True)]) / (use.laid_out / clusters)[:, None]
+        (counts.reads, counts.fills, counts.updates), prices, strict=True)]) / (tile.laid_out / clusters)[:, None]
     clusters = clusters[:, None]
     address = addr_gen * counts.address_generations * clusters if machine.addr_gen.any() else xp.zeros_like(access)
-    arithmetic = use.computes * machine.compute_energy
-    return summed_cost(read, write, access, use.instances[:, None], address, arithmetic, use, machine, clusters,
+    arithmetic = tile.computes * machine.compute_energy
+    return summed_cost(read, write, access, tile.instances[:, None], address, arithmetic, tile, machine, clusters,
                        rounding)
 
 
 def summed_cost(read: Array, write: Array, access: Array, instances: Array, address: Array, arithmetic: Array,
-                use: Usage, machine: Machine, clusters: Array, rounding: Rounding) -> Cost:
+                tile: Tiles, machine: Machine, clusters: Array, rounding: Rounding) -> Cost:
     """Cycles and energy from the bandwidth and the energy of the data spaces, of dense and sparse designs.
 
     A level that is asked for more than it can give slows the machine down in proportion, by the tightest limit: read,
@@ -76,12 +76,12 @@ def summed_cost(read: Array, write: Array, access: Array, instances: Array, addr
     """
     xp = array_namespace(read)
     slow = slowdown(total(read.swapaxes(0, 1)), total(write.swapaxes(0, 1)), machine)  # over the data spaces
-    per_level = rounding.up(use.compute_cycles / slow)
-    busy = xp.maximum(xp.max(per_level, axis=0), use.compute_cycles)
-    leaking = use.instances  # and their neighbours behind the same power gate
+    per_level = rounding.up(tile.compute_cycles / slow)
+    busy = xp.maximum(xp.max(per_level, axis=0), tile.compute_cycles)
+    leaking = tile.instances  # and their neighbours behind the same power gate
     if (machine.gated > 1).any():
-        behind_gates = in_namespace(xp, machine.gated) * xp.stack([use.instances[gate] for gate in machine.gate])
-        leaking = xp.where(in_namespace(xp, machine.gated) > 1, behind_gates, use.instances)
+        behind_gates = in_namespace(xp, machine.gated) * xp.stack([tile.instances[gate] for gate in machine.gate])
+        leaking = xp.where(in_namespace(xp, machine.gated) > 1, behind_gates, tile.instances)
     leakage = in_namespace(xp, machine.leak) * busy * leaking
     spent = access * instances + address
     levels = total(spent.swapaxes(0, 1)) + leakage
@@ -111,6 +111,6 @@ def used_clusters(laid_out: Array, machine: Machine) -> Array:
     return xp.minimum(laid_out, in_namespace(xp, machine.clusters) * xp.ones_like(laid_out[0]))
 
 
-def outermost_accesses(counts: Counts, use: Usage) -> Array:
+def outermost_accesses(counts: Counts, tile: Tiles) -> Array:
     """Accesses of the outermost level in words, reads, fills and updates of all its instances together, [B]."""
-    return total(counts.reads[-1] + counts.fills[-1] + counts.updates[-1]) * use.instances[-1]
+    return total(counts.reads[-1] + counts.fills[-1] + counts.updates[-1]) * tile.instances[-1]

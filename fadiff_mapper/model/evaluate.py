@@ -6,8 +6,9 @@ Tests compare every count, cycle and rejection with recorded runs of the real pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -33,10 +34,11 @@ from fadiff_mapper.model.legality import LegalityCheck, Room, limits, untouched_
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, active_parts, all_active, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.model.tiles import Tiles, Usage, average_usage, tiles, usage
+from fadiff_mapper.model.tiles import Tiles, average_usage, tiles
 
 if TYPE_CHECKING:
-    from fadiff_mapper.model.sparse_accesses import SparseCounts
+    from fadiff_mapper.model.sparse_savings import Saving
+    from fadiff_mapper.model.sparse_tiles import StoredTile
 
 WORTH_A_THREAD = 1024
 """Mappings below which the start of another thread costs more than the thread saves."""
@@ -64,8 +66,7 @@ MOST_CALLS = float(1 << 24)
 class NestEvaluation:
     """Results that every model of a batch has; see the classes named for axes and units."""
 
-    tile: Tiles     # Boxes and sizes of tiles
-    use: Usage      # Instances in use and compute cycles
+    tile: Tiles     # Boxes and sizes of tiles, instances in use and compute cycles
     counts: Counts  # Reads, fills and updates of every level
     price: Callable[[], Cost]  # Works `cost` out
 
@@ -87,10 +88,8 @@ class Evaluation(NestEvaluation):
     tally: Delivery                         # Traffic after levels that bypass a data space have handed theirs outwards
     network: InterconnectUse | None = None  # Traffic of the interconnects; None where it was not asked for and none of
                                             # them costs energy
-    first_checks: list[LegalityCheck] = field(default_factory=list)  # Limits at which Timeloop ends before any other
+    first_checks: Sequence[LegalityCheck] = ()          # Limits at which Timeloop ends before any other
     limit: Callable[[], list[LegalityCheck]] = list  # Works out the other limits
-    sparse: SparseCounts | None = None      # What happens to the counted accesses on a sparse design, see
-                                            # `sparse_accesses.evaluate_sparse`
 
     @cached_property
     def checks(self) -> list[LegalityCheck]:
@@ -117,24 +116,46 @@ class Evaluation(NestEvaluation):
         return energy
 
 
-def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Callable[[Tiles], Delivery],
-                  rounding: Rounding, use: Usage | None = None) -> Evaluation:
-    """Tiles, traffic, accesses and cost of a batch of nests.
+@dataclass(frozen=True, kw_only=True)
+class SparseEvaluation(Evaluation):
+    """All results of one mapping on a sparse design (`sparse_accesses.evaluate_sparse`).
 
-    The exact and the smooth evaluation differ in two arguments: in how tiles become traffic (whatever slides, is
-    shared, or hops between neighbours), and in the rounding. `traffic` turns tiles into the tally of every boundary
-    before bypassing. `use` has the instances in use on average, of a batch with residuals; None: all that are laid out.
-    Energy is without interconnects, and no limits are checked.
+    Counts stay the dense ones; what happens to them is told below by kind, over the whole run, accesses per instance, 0
+    where nothing is kept. Axes as in `sparse_accesses.py`.
+    """
+
+    columns: tuple[AnyMapping[int, StoredTile], ...]  # For every data space its tiles by level
+    most: np.ndarray                # [L + 1, T, 2]. Most instances in use along X and Y; entry 0 is the arithmetic,
+                                    # entry l + 1 is level l
+    average: np.ndarray             # [L + 1, T]. Instances in use on average
+    savings: AnyMapping[tuple[int, int], Saving]  # Savings by (level, data space)
+    words: np.ndarray               # [K, A, L, T]. Words
+    units: np.ndarray               # [K, A, L, T, R, 2]. Accesses to metadata and to payloads of every rank, innermost
+                                    # rank first
+    reductions: np.ndarray          # [L, T]. Sums of an arriving word and a stored word
+    compressions: np.ndarray        # [L, T]. Words that are compressed on their way outwards
+    wrapped: np.ndarray             # [L, T]. Whether some count is negative
+    addresses: np.ndarray           # [L, T]. Addresses generated per cluster
+    format_shares: np.ndarray       # [3, L, T]. Shares of metadata in reads and writes together, in reads, in writes
+    computes: tuple[int, int, int]  # Computes by kind, all units together. Computes of which no operand exists are in
+                                    # none of them
+
+
+def evaluate_with(layer: PreparedLayer, nest: Nest, tile: Tiles, raw: Delivery, rounding: Rounding,
+                  active: Active | None = None) -> Evaluation:
+    """Bypass, accesses and cost of a batch of nests.
+
+    The exact and the smooth evaluation differ in the tally `raw` of every boundary before bypassing (whatever slides,
+    is shared, or hops between neighbours), and in the rounding; the tiles of a batch with residuals have the instances
+    in use on average. `active` has the loops that may differ from 1; None takes all. Energy is without interconnects,
+    and no limits are checked.
     """
     held = holding(nest, layer.reuse)
-    tile, use = tiles(held, layer.projection, active), use or usage(held, active)
-    raw = traffic(tile)
     tally = bypassed(raw, held.keep, layer.reuse)
-    counts = accesses(held, layer.projection, tile, raw, tally, use.instances, rounding, active, layer.reuse)
+    counts = accesses(held, layer.projection, tile, raw, tally, rounding, active, layer.reuse)
     if layer.machine.element_words is not None:
         counts = replace(counts, words=element_words(counts, nest, layer.projection, *layer.machine.element_words))
-    return Evaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, rounding), nest, held.keep,
-                      raw, tally)
+    return Evaluation(tile, counts, lambda: cost(counts, tile, layer.machine, rounding), nest, held.keep, raw, tally)
 
 
 def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> tuple[Delivery, np.ndarray, np.ndarray]:
@@ -164,25 +185,26 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
     multiply-accumulates are the problem's. Illegal mappings have results, too, which mean nothing with residuals.
     """
     with_hops = details or layer.network_priced
-    active, use = active_parts(nest), None
+    active = active_parts(nest)
     raw, _, calls = exact_traffic(layer, nest, with_hops)
+    if nest.residual and rounding is UNROUNDED:  # a share that is no whole number must not depend on the batch
+        active = all_active(nest)
+    tile = tiles(nest, layer.projection, active)
     if nest.residual:
-        use, receivers, _ = average_usage(nest, None if rounding is EXACT else float(layer.problem.computes))
-        if rounding is UNROUNDED:  # a share that is no whole number must not depend on the batch
-            active, raw = all_active(nest), replace(raw, fan=receivers[:, None])
+        tile, receivers, _ = average_usage(tile, nest, None if rounding is EXACT else float(layer.problem.computes))
+        if rounding is UNROUNDED:
+            raw = replace(raw, fan=receivers[:, None])
     # A bypassed level divides by a traffic of 0 where nothing is kept; such columns are illegal.
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = evaluate_with(layer, nest, active, lambda _: raw, rounding, use)
-        network = interconnect_use(layer.interconnects, layer.projection, found.held, found.tally,
-                                   found.counts.partition, found.use.instances,
-                                   found.counts.words) if with_hops else None
+        found = evaluate_with(layer, nest, tile, raw, rounding, active)
+        network = interconnect_use(layer.interconnects, layer.projection, found.held, found.tally, found.counts,
+                                   tile.instances) if with_hops else None
         first = [LegalityCheck("calls", layer.arch.arithmetic.name, calls, MOST_CALLS,
                                calls > MOST_CALLS)] if nest.residual else []
-        first += untouched_sums(layer.projection, layer.arch, nest, found.held, found.tally, found.use.instances,
+        first += untouched_sums(layer.projection, layer.arch, nest, found.held, found.tally, tile.instances,
                                 found.counts.partition)
     return replace(found, network=network, first_checks=first, limit=lambda: limits(
-        replace(nest, keep=found.held), np.ceil(layer.machine.needed(found.tile.size)) * found.held, found.use,
-        layer.arch, room))
+        replace(nest, keep=found.held), np.ceil(layer.machine.needed(tile.size)) * found.held, tile, layer.arch, room))
 
 
 def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *, details: bool = False,

@@ -14,7 +14,7 @@ from fadiff_mapper.inputs.native.tables import areas
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, Interconnect, NamedInterconnect, StorageLevel
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.tables import Tables, argued_energies
-from fadiff_mapper.model.access_counts import Delivery, ElementWords
+from fadiff_mapper.model.access_counts import Counts, Delivery
 from fadiff_mapper.model.loop_nest import Projection
 from fadiff_mapper.model.tiles import total as sum_of
 
@@ -138,15 +138,14 @@ class InterconnectUse:
 
 
 def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Projection, keep: np.ndarray,
-                     tally: Delivery, partition: np.ndarray, instances: np.ndarray,
-                     packed: ElementWords | None = None) -> InterconnectUse:
+                     tally: Delivery, counts: Counts, instances: np.ndarray) -> InterconnectUse:
     """Traffic and energy of the interconnects from the tally after bypassing.
 
     Where a level cannot reduce, its partial sums travel back as well, all but the first of each word of its partition:
     2 * words - partition. Hops were counted before bypassing, which changes the words, not the sum of words times hops.
     Outside the outermost level that keeps a data space nothing travels. `tally` is the traffic after bypassing, with
-    hops; `partition` [L, T, B] the words that one instance is responsible for; `instances` [L, B] are in use. Where
-    tensors have bits of their own, a word costs its share of a word of the level outside, `packed`.
+    hops; `counts` has the words that one instance is responsible for; `instances` [L, B] are in use. Where tensors have
+    bits of their own, a word costs its share of a word of the level outside.
     """
     assert tally.hop_words is not None
     levels = [noc.level for noc in interconnects]
@@ -160,7 +159,7 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
     sent = words != 0
     for n, noc in enumerate(interconnects):
         for t in np.flatnonzero(written) if not noc.reduces else ():
-            sums, first = words[:, n, t], partition[noc.level, t] * keep[noc.level, t]
+            sums, first = words[:, n, t], counts.partition[noc.level, t] * keep[noc.level, t]
             words[:, n, t] = np.where(sums > 0, 2 * sums - first, sums)
     total, present = words.sum(axis=0), words > 0
     hop_words[:, trees] = (np.floor(np.log2(multicast)) * 0.5 * words)[:, trees]
@@ -174,10 +173,9 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
         each = np.where(present[kind], 1 + np.floor(hop_words[kind] / np.where(present[kind], words[kind], 1)), 0)
         routers = np.floor(routers + each * words[kind])
 
-    def price(name: str) -> np.ndarray:
-        return np.array([getattr(noc, name) for noc in interconnects], dtype=np.float64)[:, None, None]
-
-    energy = travelled * price("hop") + routers * price("router") + total * price("ingress")
+    hop, router, ingress, adder = np.array([(noc.hop, noc.router, noc.ingress, noc.adder) for noc in interconnects],
+                                           dtype=np.float64).T[..., None, None]
+    energy = travelled * hop + routers * router + total * ingress
     for n, noc in enumerate(interconnects):
         # of the words with the most receivers the last ones: Timeloop loses the others; kinds ascend by receivers
         for space, of in enumerate(noc.transfers if multicasts[n] else ()):
@@ -188,11 +186,11 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
                     each = np.where(sent_to == receivers, per_word, each)
                 energy[n, space] = np.where(own > 0, each * own, energy[n, space])
     wires = ~(trees | multicasts)[:, None, None]
-    links = tally.links[levels] * (price("hop") + 2 * price("router")) * wires
-    adders = reductions * price("adder")
+    links = tally.links[levels] * (hop + 2 * router) * wires
+    adders = reductions * adder
     spent = (energy + links + adders) * np.where(trees[:, None], 1.0, instances[levels])[:, None]
-    if packed is not None:
-        share = (packed.sent / packed.per)[levels]
+    if counts.words is not None:
+        share = (counts.words.sent / counts.words.per)[levels]
         energy, links, adders, spent = energy * share, links * share, adders * share, spent * share
     # one by one: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
     everything = sum_of(spent.reshape(-1, spent.shape[-1]))

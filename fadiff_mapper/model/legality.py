@@ -17,7 +17,7 @@ from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLeve
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import Delivery, from_outside
 from fadiff_mapper.model.loop_nest import Nest, Projection
-from fadiff_mapper.model.tiles import Usage, total
+from fadiff_mapper.model.tiles import Tiles, total
 
 NOWHERE = "one of the tensors is bypassed in all storage levels"
 
@@ -80,7 +80,7 @@ class Room:
         return Room(self.words[..., rows], self.counted[..., rows])
 
 
-def limits(nest: Nest, needed: np.ndarray, use: Usage, arch: Architecture, room: Room | None = None,
+def limits(nest: Nest, needed: np.ndarray, tile: Tiles, arch: Architecture, room: Room | None = None,
            metadata: np.ndarray | None = None) -> list[LegalityCheck]:
     """Every check in the order in which Timeloop makes them; Timeloop reports the first one that is broken.
 
@@ -95,9 +95,9 @@ def limits(nest: Nest, needed: np.ndarray, use: Usage, arch: Architecture, room:
     checks: list[LegalityCheck] = []
     limit("nowhere", arch.arithmetic.name, (~nest.keep.any(axis=0)).any(axis=0).astype(np.float64), 0)
     units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
-    instances = use.instances  # on average, where some are idle
+    instances = tile.instances  # on average, where some are idle
     for index, unit in enumerate(units, -1):
-        x, y = use.expansion_x[index + 1], use.expansion_y[index + 1]
+        x, y = tile.expansion_x[index + 1], tile.expansion_y[index + 1]
         if isinstance(unit, StorageLevel):
             if unit.usable is not None:
                 words = needed[index].sum(axis=0)

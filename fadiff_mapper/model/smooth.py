@@ -48,7 +48,7 @@ from fadiff_mapper.model.evaluate import NestEvaluation, evaluate_with
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import Reuse
-from fadiff_mapper.model.tiles import Tiles, product, total
+from fadiff_mapper.model.tiles import Tiles, product, tiles, total
 
 SMOOTH = Rounding(*[lambda values: values] * 3)
 """No rounding: its gradient would be 0 almost everywhere."""
@@ -61,12 +61,13 @@ def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = No
     torch factors every number carries its gradient.
     """
     everywhere = active or all_active(nest)
-    shared = evaluate_with(layer, nest, everywhere, lambda tile: _traffic(layer, nest, tile, everywhere), SMOOTH)
+    tile = tiles(nest, layer.projection, everywhere)
+    shared = evaluate_with(layer, nest, tile, _traffic(layer, nest, tile, everywhere), SMOOTH, everywhere)
     if layer.shares is None:
         return shared
     counts = layer.shares.of(shared.counts)
-    busy = replace(shared.use, compute_cycles=shared.use.compute_cycles * layer.shares.cycles,
-                   computes=shared.use.computes * layer.shares.computes)
+    busy = replace(tile, compute_cycles=tile.compute_cycles * layer.shares.cycles,
+                   computes=tile.computes * layer.shares.computes)
     return replace(shared, counts=counts, price=lambda: cost(counts, busy, layer.machine, SMOOTH))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping as AnyMapping
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import compress
 from typing import NamedTuple
 
@@ -21,12 +21,12 @@ from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.energy_latency import summed_cost, used_clusters
-from fadiff_mapper.model.evaluate import EXACT, Evaluation
+from fadiff_mapper.model.evaluate import EXACT, Evaluation, SparseEvaluation
 from fadiff_mapper.model.legality import NOWHERE, limits, rejection, violations
 from fadiff_mapper.model.sparse_design import KINDS, SparseDesign, millionths
 from fadiff_mapper.model.sparse_savings import Saving, read_savings, sparse_usage
 from fadiff_mapper.model.sparse_tiles import StoredTile, ordered_sum, stored_mapping
-from fadiff_mapper.model.tiles import Usage, total
+from fadiff_mapper.model.tiles import total
 
 WRAP = 2 ** 64
 """Timeloop counts in whole numbers of 64 bits without sign; the processor makes 0 of a double beyond them."""
@@ -45,29 +45,6 @@ VECTOR_THRESHOLDS = {
 densities from 0.1, 0.2, ..., 1.0 on: Timeloop's table. Smaller tiles are summed up occupancy by occupancy."""
 
 
-@dataclass(frozen=True)
-class SparseCounts:
-    """Accesses and computes of one mapping over the whole run by kind; accesses per instance, 0 where nothing is kept.
-    """
-
-    columns: tuple[AnyMapping[int, StoredTile], ...]  # For every data space its tiles by level
-    most: np.ndarray                # [L + 1, T, 2]. Most instances in use along X and Y; entry 0 is the arithmetic,
-                                    # entry l + 1 is level l
-    average: np.ndarray             # [L + 1, T]. Instances in use on average
-    savings: AnyMapping[tuple[int, int], Saving]  # Savings by (level, data space)
-    words: np.ndarray               # [K, A, L, T]. Words
-    units: np.ndarray               # [K, A, L, T, R, 2]. Accesses to metadata and to payloads of every rank, innermost
-                                    # rank first
-    reductions: np.ndarray          # [L, T]. Sums of an arriving word and a stored word
-    compressions: np.ndarray        # [L, T]. Words that are compressed on their way outwards
-    decompressions: np.ndarray      # [L, T]. Words that are decompressed on their way in
-    wrapped: np.ndarray             # [L, T]. Whether some count is negative
-    addresses: np.ndarray           # [L, T]. Addresses generated per cluster
-    format_shares: np.ndarray       # [3, L, T]. Shares of metadata in reads and writes together, in reads, in writes
-    computes: tuple[int, int, int]  # Computes by kind, all units together. Computes of which no operand exists are in
-                                    # none of them
-
-
 def unsigned(values: np.ndarray) -> np.ndarray:
     """Doubles as the compiler makes whole numbers of 64 bits without sign of them.
 
@@ -81,7 +58,7 @@ def unsigned(values: np.ndarray) -> np.ndarray:
     return np.array([int(value) % WRAP for value in values.ravel()], dtype=np.uint64).reshape(values.shape)
 
 
-def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -> Evaluation:
+def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -> SparseEvaluation:
     """Evaluates one mapping, of which a batch has been evaluated on the dense design; `counts` stay the dense ones.
 
     Raises InvalidMapping where Timeloop would reject it, FadiffError where it aborts or its numbers are undefined.
@@ -97,7 +74,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
         raise InvalidMapping(untouched[0].level, untouched[0].reason(0))
     stored = stored_mapping(design, mapping)
     savings = read_savings(stored) if design.sparse.applied else {}
-    spanned = np.concatenate([dense.use.expansion_x, dense.use.expansion_y], axis=1).astype(np.int64)
+    spanned = np.concatenate([dense.tile.expansion_x, dense.tile.expansion_y], axis=1).astype(np.int64)
     most, average, skipped = sparse_usage(stored, spanned)
 
     tiles = [(level, t, tile) for t, column in enumerate(stored.columns) for level, tile in column.items()]
@@ -130,9 +107,10 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
 
     arithmetic_units, largest = int(average[0].max()), most.max(axis=1)  # Timeloop counts whole units here
     cycles = math.ceil((computes[ACTUAL] + computes[GATED]) / arithmetic_units) if arithmetic_units else 0
-    use = Usage(largest[:, :1], largest[:, 1:], np.array([float(cycles)]), np.array([float(problem.computes)]),
-                np.maximum(1.0, average[1:].max(axis=1, keepdims=True)))
-    checks = limits(dense.nest, machine.whole_words(most_words)[..., None], use, arch, metadata=most_bits[:, None])
+    in_use = replace(
+        dense.tile, expansion_x=largest[:, :1], expansion_y=largest[:, 1:], compute_cycles=np.array([float(cycles)]),
+        computes=np.array([float(problem.computes)]), average=np.maximum(1.0, average[1:].max(axis=1, keepdims=True)))
+    checks = limits(dense.nest, machine.whole_words(most_words)[..., None], in_use, arch, metadata=most_bits[:, None])
     broken = violations(checks, 0)
     blamed = [arch.arithmetic.name, *arch.level_names()].index(broken[0].level) if broken else len(arch.levels) + 1
     if blamed and not arithmetic_units:
@@ -164,7 +142,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
         np.divide(part // word.astype(object), whole, out=np.zeros(shape, object), where=whole != 0).astype(np.float64)
         for part, whole in ((read_bits + written_bits, every_read + every_written), (read_bits, every_read),
                             (written_bits, every_written))])
-    clusters = used_clusters(np.where(dense.held[..., 0], reserved, dense.use.laid_out), machine)
+    clusters = used_clusters(np.where(dense.held[..., 0], reserved, dense.tile.laid_out), machine)
     with np.errstate(divide="ignore", invalid="ignore"):  # of instances that are not used
         spread, members = reserved / used, reserved / clusters
         asked = [np.where(used > 0, np.ceil(way / spread) / cycles * machine.bandwidth_scale[..., 0], 0.0)
@@ -179,14 +157,16 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
     addresses = np.where(layer.projection.read_write, busy[UPDATE], busy[READ]) + busy[FILL]
     actual, gated, never = (done * price for done, price in zip(computes, design.compute_energies, strict=True))
     cost = summed_cost(asked[0][..., None], asked[1][..., None], energy[..., None], used[..., None],
-                       (addresses * machine.addr_gen * clusters)[..., None], np.array([actual + never + gated]), use,
+                       (addresses * machine.addr_gen * clusters)[..., None], np.array([actual + never + gated]), in_use,
                        machine, clusters[..., None], EXACT)
     # added up as in Timeloop, data space by data space: the order decides how a half is printed
     energies = total([cost.spent[:, t] + cost.leakage / len(names) for t in range(len(names))])
     cost = replace(cost, level_energy=energies, energy=total([cost.compute_energy, *energies]))
-    counts = SparseCounts(stored.columns, most, average, savings, words, units, reductions, compressions,
-                          decompressions, wrapped, addresses, format_shares, computes)
-    return replace(dense, use=use, price=lambda: cost, first_checks=[], limit=lambda: checks, sparse=counts)
+    return SparseEvaluation(
+        in_use, dense.counts, lambda: cost, dense.nest, dense.held, dense.raw, dense.tally, dense.network,
+        limit=lambda: checks, columns=stored.columns, most=most, average=average, savings=savings, words=words,
+        units=units, reductions=reductions, compressions=compressions, wrapped=wrapped, addresses=addresses,
+        format_shares=format_shares, computes=computes)
 
 
 def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int, StoredTile],
@@ -200,7 +180,7 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
     levels skip.
 
     Returns (words [K, A, L], units [K, A, L, R, 2], reductions, compressions, decompressions, wrapped, [L] each, as in
-    `SparseCounts`), and the share that the innermost saving level saves, which reaches the computes, None without.
+    `SparseEvaluation`), and the share that the innermost saving level saves, which reaches the computes, None without.
     """
     left, units = words.copy(), units.copy()
     found, found_units = (np.zeros((len(KINDS), *values.shape), np.uint64) for values in (words, units))

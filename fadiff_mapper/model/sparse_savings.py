@@ -127,10 +127,10 @@ def sparse_usage(stored: StoredMapping,
     """Instances in use of those [L + 1, 2] that a mapping spans. Whole numbers are cut off at each step.
 
     Skipping at storage level l saves instances of unit l, the next one inwards. Returns the most instances along X and
-    Y, [L + 1, T, 2], and the average ones, where empty tiles are sent nowhere, [L + 1, T], as in `SparseCounts`; and
-    the share of the instances that spatial skipping saves, by the (storage level, data space) that skips some. Raises
-    InvalidMapping for a fan-out that is too small for the instances left, FadiffError where Timeloop aborts, crashes,
-    or reads beyond its tables.
+    Y, [L + 1, T, 2], and the average ones, where empty tiles are sent nowhere, [L + 1, T], as in `SparseEvaluation`;
+    and the share of the instances that spatial skipping saves, by the (storage level, data space) that skips some.
+    Raises InvalidMapping for a fan-out that is too small for the instances left, FadiffError where Timeloop aborts,
+    crashes, or reads beyond its tables.
     """
     design, tensors, units = stored.design, range(len(stored.columns)), range(len(spanned))
     most, names = np.repeat(spanned[:, None], len(tensors), axis=1), design.layer.problem.dataspace_names()

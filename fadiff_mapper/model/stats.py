@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.text_formats import html_table
-from fadiff_mapper.model.evaluate import Evaluation
+from fadiff_mapper.model.evaluate import Evaluation, SparseEvaluation
 from fadiff_mapper.model.interconnects import interconnect_faults
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.tiles import usage
 
 KINDS = ("actual", "gated", "skipped")
 """Kinds of accesses and computes of a sparse design, in Timeloop's order."""
@@ -167,7 +166,8 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
     by component. `sections`: whether the input of a sparse design has a section of sparse optimizations.
     """
     assert evaluation.network is not None
-    use, sparse, unit, names = evaluation.use, evaluation.sparse, layer.arch.arithmetic, layer.problem.dataspace_names()
+    use, unit, names = evaluation.tile, layer.arch.arithmetic, layer.problem.dataspace_names()
+    sparse = evaluation if isinstance(evaluation, SparseEvaluation) else None
     cycles, computes = int(evaluation.cycles[row]), int(use.computes[row])
     done = computes if sparse is None else sum(sparse.computes[:2])
     levels = []
@@ -203,9 +203,11 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
 def _warnings(layer: PreparedLayer, evaluation: Evaluation, row: int) -> Iterator[str]:
     """A sentence for each fault of `timeloop-model` that the numbers of a mapping repeat."""
     assert evaluation.network is not None
-    nest, use, sparse = evaluation.nest, evaluation.use, evaluation.sparse
+    nest, use = evaluation.nest, evaluation.tile
     if layer.arch.named_interconnects:
-        instances = (use if sparse is None else usage(nest)).instances[:, row]
+        # those of a sparse design as its mapping lays them out
+        instances = [nest.spatial[level + 1:, :, row].prod() for level in range(len(nest.spatial))] if isinstance(
+            evaluation, SparseEvaluation) else use.instances[:, row]
         yield from interconnect_faults(layer, evaluation.network, [int(used) for used in instances], row)
     if nest.residual:
         computes, real = int(use.computes[row]), layer.problem.computes
@@ -218,18 +220,18 @@ def _warnings(layer: PreparedLayer, evaluation: Evaluation, row: int) -> Iterato
         if (nest.spatial_last != nest.spatial)[..., row].any():
             yield ("Timeloop rounds the instances in use on average down to a whole number, so that energies of levels "
                    "below a spatial loop with a residual are too low")
-    if sparse is None:
+    if not isinstance(evaluation, SparseEvaluation):
         return
-    for t, column in enumerate(sparse.columns):
-        saving = sorted(level for level, other in sparse.savings if other == t)
+    for t, column in enumerate(evaluation.columns):
+        saving = sorted(level for level, other in evaluation.savings if other == t)
         for level, tile in column.items():
             place = f'{layer.problem.dataspace_names()[t]} at "{layer.arch.levels[level].name}"'
             counts = evaluation.counts
-            if sparse.wrapped[level, t]:
+            if evaluation.wrapped[level, t]:
                 yield (f"{place}: a level further out saves a larger share of the accesses, so that "
                        "Timeloop's gated or skipped counts are negative, printed as 2^64 less")
             elif any(actual > dense[level, t, row] for actual, dense in zip(
-                    sparse.words[0, :, level, t], (counts.reads, counts.fills, counts.updates), strict=True)):
+                    evaluation.words[0, :, level, t], (counts.reads, counts.fills, counts.updates), strict=True)):
                 yield (f"{place}: Timeloop counts an access more than there are, as the density of tiles "
                        "that are not empty is a last digit above 1")
             if level in saving[:-1] and tile.ranks:
@@ -240,7 +242,8 @@ def _warnings(layer: PreparedLayer, evaluation: Evaluation, row: int) -> Iterato
 def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int, row: int, *,
                sections: bool) -> dict[str, Any]:
     """The fields of one data space at one level; bandwidths are those after throttling."""
-    at, counts, cost, sparse = (level, t, row), evaluation.counts, evaluation.cost, evaluation.sparse
+    at, counts, cost = (level, t, row), evaluation.counts, evaluation.cost
+    sparse = evaluation if isinstance(evaluation, SparseEvaluation) else None
     held = int(evaluation.held[at])
     slowdown, read, write = float(cost.slowdown[level, row]), float(cost.read[at]), float(cost.write[at])
     clusters = int(cost.clusters[level, t if sparse else 0, row])
@@ -251,7 +254,7 @@ def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int,
         return {
             "partition_size": held * int(counts.partition[at]),
             "utilized_capacity": held * int(evaluation.tile.size[at]),
-            "utilized_instances": int(evaluation.use.instances[level, row]), "utilized_clusters": clusters, **words,
+            "utilized_instances": int(evaluation.tile.instances[level, row]), "utilized_clusters": clusters, **words,
             "temporal_reductions": words["reads"] if layer.projection.read_write[t] else 0,
             "address_generations": int(counts.address_generations[at]), **energies,
             "read_bandwidth": read * slowdown, "write_bandwidth": write * slowdown,

@@ -18,46 +18,60 @@ from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_a
 
 @dataclass(frozen=True)
 class Tiles:
-    """Extents and sizes of tiles. The tile of level l is the box that its temporal loops and all loops inside span."""
+    """What a nest lays out: boxes of points at every boundary and their words, and the instances that work on them.
 
-    below: Array        # [L, D, B]. Points per dimension below boundary l: the tile of one receiver (one point for l =
-                        # 0)
-    across: Array       # [L, D, B]. Points below boundary l of all receivers of one instance together: `below` times
-                        # the spatial factors of level l, the part of the tile that one temporal iteration of level l
-                        # touches
-    size: Array         # [L, T, B]. Words of the tile of level l
-    below_size: Array   # [L, T, B]. Words of the boxes `below`
-    across_size: Array  # [L, T, B]. Words of the boxes `across`
+    The tile of level l is the box that its temporal loops and all loops inside span.
+    """
+
+    below: Array           # [L, D, B]. Points per dimension below boundary l: the tile of one receiver (one point for
+                           # l = 0)
+    across: Array          # [L, D, B]. Points below boundary l of all receivers of one instance together: `below` times
+                           # the spatial factors of level l, the part of the tile that one temporal iteration of level
+                           # l touches
+    size: Array            # [L, T, B]. Words of the tile of level l
+    below_size: Array      # [L, T, B]. Words of the boxes `below`
+    across_size: Array     # [L, T, B]. Words of the boxes `across`
+    expansion_x: Array     # [L + 1, B]. Instances in use along X; entry 0 is the arithmetic, entry l + 1 is level l
+    expansion_y: Array     # [L + 1, B]. The same along Y
+    compute_cycles: Array  # [B]. Product of all temporal loops: cycles if nothing throttles
+    computes: Array        # [B]. Multiply-accumulates: the product of all factors; with residuals see `average_usage`
+    # [L, B]. Used instances of every storage level on average, where last runs of spatial loops or empty tiles leave
+    # some idle; limits on meshes apply to the expansions all the same. None: all that are laid out
+    average: Array | None = None
+
+    @property
+    def laid_out(self) -> Array:
+        """Instances of every storage level that the mapping lays out, [L, B]."""
+        return self.expansion_x[1:] * self.expansion_y[1:]
+
+    @property
+    def instances(self) -> Array:
+        """Used instances of every storage level, [L, B]."""
+        return self.laid_out if self.average is None else self.average
 
 
 def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> Tiles:
-    """The boxes of points at every boundary and their words.
+    """The boxes of points at every boundary and their words, instances in use and compute cycles.
 
     FADiff eq. (5) multiplies the factors of a data space's dimensions; here a rank that is a sum of dimensions
-    spans its window (see `rank_extent`). A tile belongs to a whole run, where there is one. `active` has the loops that
-    may differ from 1; None takes all.
+    spans its window (see `rank_extent`). A tile belongs to a whole run, where there is one. The expansion of a level is
+    the product of all spatial loops further out (of all of them for the arithmetic). `active` has the loops that may
+    differ from 1; None takes all.
     """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)
     levels = range(nest.temporal.shape[0])
-    none = [None for _ in levels]
-    temporal_last, spatial_last = (nest.temporal_last, nest.spatial_last) if nest.residual else (none, none)
-    boxes, below, across, whole = [xp.ones_like(nest.temporal[0])], [], [], []
+    boxes, below, across, whole = [xp.ones_like(nest.temporal[0])], list[int](), list[int](), list[int]()
     rests, lasts = boxes.copy(), []  # boxes where all loops further out are in their last iteration; last runs
-
-    def grow(factors: Array, last: Array | None) -> None:
-        if last is not None:
-            rests.append(rests[-1] + boxes[-1] * (last - 1))
-            lasts.append(last)
-        boxes.append(boxes[-1] * factors)
-
     for level in levels:
-        below.append(len(boxes) - 1)
-        if active.spatial[level].any():
-            grow(nest.spatial[level], spatial_last[level])
-        across.append(len(boxes) - 1)
-        if active.temporal[level].any():
-            grow(nest.temporal[level], temporal_last[level])
+        for inside, factors, last, looping in ((below, nest.spatial, nest.spatial_last, active.spatial),
+                                               (across, nest.temporal, nest.temporal_last, active.temporal)):
+            inside.append(len(boxes) - 1)
+            if looping[level].any():
+                if last is not None:
+                    rests.append(rests[-1] + boxes[-1] * (last[level] - 1))
+                    lasts.append(last[level])
+                boxes.append(boxes[-1] * factors[level])
         whole.append(len(boxes) - 1)
     extents = xp.stack(boxes)
     if nest.residual:
@@ -66,7 +80,16 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
             further.append(further[-1] * last)
         extents = xp.where(xp.stack(further[::-1]) > 1, extents, xp.stack(rests))
     words = volume(extents, projection)
-    return Tiles(extents[below], extents[across], words[whole], words[below], words[across])
+    one, spread = xp.ones_like(nest.spatial[:, 0]), active.spatial_dims()
+    on_x = product([xp.where(nest.on_y[:, d], one, nest.spatial[:, d]) for d in spread] or [one])
+    on_y = product([xp.where(nest.on_y[:, d], nest.spatial[:, d], one) for d in spread] or [one])
+    x, y = [one[0]], [one[0]]  # from the outermost level inwards
+    for level in reversed(levels):
+        x.append(x[-1] * on_x[level])
+        y.append(y[-1] * on_y[level])
+    cycles = product([xp.prod(nest.temporal[level], axis=0) for level in active.looping_levels()] or [one[0]])
+    return Tiles(extents[below], extents[across], words[whole], words[below], words[across], xp.stack(x[::-1]),
+                 xp.stack(y[::-1]), cycles, cycles * x[-1] * y[-1])
 
 
 def volume(extents: Array, projection: Projection) -> Array:
@@ -91,56 +114,11 @@ def total(terms: Iterable[Array]) -> Array:
     return reduce(operator.add, terms)
 
 
-@dataclass(frozen=True)
-class Usage:
-    """How much of the machine a nest uses."""
+def average_usage(tile: Tiles, nest: Nest, problem_computes: float | None = None) -> tuple[Tiles, np.ndarray,
+                                                                                            np.ndarray]:
+    """The tiles with the instances in use on average, and computes, of a batch with residuals.
 
-    expansion_x: Array     # [L + 1, B]. Instances in use along X; entry 0 is the arithmetic, entry l + 1 is level l
-    expansion_y: Array     # [L + 1, B]. The same along Y
-    compute_cycles: Array  # [B]. Product of all temporal loops: cycles if nothing throttles
-    computes: Array        # [B]. Multiply-accumulates: the product of all factors; with residuals see `average_usage`
-    # [L, B]. Used instances of every storage level on average, where last runs of spatial loops or empty tiles leave
-    # some idle; limits on meshes apply to the expansions all the same. None: all that are laid out
-    average: Array | None = None
-
-    @property
-    def laid_out(self) -> Array:
-        """Instances of every storage level that the mapping lays out, [L, B]."""
-        return self.expansion_x[1:] * self.expansion_y[1:]
-
-    @property
-    def instances(self) -> Array:
-        """Used instances of every storage level, [L, B]."""
-        return self.laid_out if self.average is None else self.average
-
-
-def usage(nest: Nest, active: Active | None = None) -> Usage:
-    """Instances in use and compute cycles.
-
-    The expansion of a level is the product of all spatial loops further out (of all of them for the arithmetic).
-    `active` has the loops that may differ from 1; None takes all.
-    """
-    xp = array_namespace(nest.temporal)
-    active = active or all_active(nest)
-    one = xp.ones_like(nest.spatial[:, 0])
-    loops = active.spatial_dims()
-
-    def outer_products(factors: Array) -> Array:
-        """[L + 1, B] from [L, B]: entry l is the product over levels >= l."""
-        running = [one[0]]
-        for level in reversed(range(factors.shape[0])):
-            running.append(running[-1] * factors[level])
-        return xp.stack(running[::-1])
-
-    on_x = product([xp.where(nest.on_y[:, d], one, nest.spatial[:, d]) for d in loops] or [one])
-    on_y = product([xp.where(nest.on_y[:, d], nest.spatial[:, d], one) for d in loops] or [one])
-    cycles = product([xp.prod(nest.temporal[level], axis=0) for level in active.looping_levels()] or [one[0]])
-    x, y = outer_products(on_x), outer_products(on_y)
-    return Usage(x, y, cycles, cycles * x[0] * y[0])
-
-
-def average_usage(nest: Nest, problem_computes: float | None = None) -> tuple[Usage, np.ndarray, np.ndarray]:
-    """Instances in use on average, and computes, of a batch with residuals; cycles are counted for whole runs.
+    Cycles are counted for whole runs.
 
     A spatial loop with bound n and residual r that runs m times uses (r + n (m - 1)) / m receivers on average. Timeloop
     rounds the instances in use down in the end, and counts as multiply-accumulates the computes of the first unit times
@@ -150,7 +128,7 @@ def average_usage(nest: Nest, problem_computes: float | None = None) -> tuple[Us
     Returns also the receivers of one instance of each level on average, [L, B], and the computes of the first unit
     times the units in use, not rounded, [B].
     """
-    whole, rows = usage(nest), np.arange(nest.batch)
+    rows = np.arange(nest.batch)
     runs = np.ones(nest.temporal.shape[1:])  # [D, B]; iterations of all loops so far, the last ones counted as they are
     used, average = np.ones(nest.batch), np.empty((len(nest.temporal), nest.batch))
     for level in reversed(range(len(nest.temporal))):
@@ -181,4 +159,4 @@ def average_usage(nest: Nest, problem_computes: float | None = None) -> tuple[Us
         average, computes = np.trunc(average), np.trunc(counted)
     else:
         computes = np.full(nest.batch, problem_computes)
-    return replace(whole, computes=computes, average=average), receivers, counted
+    return replace(tile, computes=computes, average=average), receivers, counted

@@ -176,7 +176,7 @@ def check_options(options: SearchOptions) -> None:
     if not isinstance(options.gap, int | float) or not 0 <= options.gap < math.inf:
         raise FadiffError(f"gap: found {options.gap!r}; accepted: a share of 0 or more, such as 0.01")
     if options.gap and not options.prove:
-        raise FadiffError("gap: found without a proof; accepted: with a proof")
+        raise FadiffError("gap: found without prove; accepted: both, or neither")
     for name, found in (("imperfect factors", options.imperfect), ("the method exhaustive", exhaustive),
                         ("a calibration", options.calibration is not None)):
         if options.prove and found:

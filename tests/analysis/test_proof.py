@@ -106,7 +106,7 @@ def test_no_mapping_is_below_the_bound_of_a_part_that_holds_it(case: Case, sizes
 def held(task: MappingTask, nest: Nest, metric: str, value: float) -> None:
     """Asserts that at each level some part with the mapping's factors has a bound of at most its value."""
     core = core_of(task.layer, task.space, metric)
-    scheme = Scheme(*(tuple(tuple(row) for row in rows[:, :, 0].tolist()) for rows in (nest.spatial, nest.keep)))
+    scheme = Scheme(*(tuple(rows[:, :, 0].ravel().tolist()) for rows in (nest.spatial, nest.keep)))
     assert scheme in set(schemes(task.space))
     bound = core.begin(nest.spatial.ravel().tolist(), nest.keep.ravel().tolist(), list(layouts(task.space, scheme)))
     assert bound <= value * (1 + 1e-9)
@@ -208,7 +208,7 @@ def test_a_gap_ends_a_proof_early() -> None:
 @pytest.mark.parametrize(("options", "said"), [
     (["--prove", "--gap", "-1"], "gap: found -1.0; accepted: a share of 0 or more, such as 0.01"),
     (["--prove", "--gap", "inf"], "gap: found inf; accepted: a share of 0 or more, such as 0.01"),
-    (["--gap", "0.1"], "gap: found without a proof; accepted: with a proof"),
+    (["--gap", "0.1"], "gap: found without prove; accepted: both, or neither"),
     (["--prove", "--imperfect"], "proof: found with imperfect factors; accepted: one of them")])
 def test_a_proof_that_cannot_be_is_refused(options: list[str], said: str, tmp_path: Path,
                                            capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,7 +117,13 @@ def write_one(folder: Path) -> None:
     write_files(folder, {"a": ""})
 
 
-@pytest.mark.parametrize("use", [write_one, check_writable])
+def name_and_lock(folder: Path) -> None:
+    check_names(folder, ["a"])
+    with lock(folder):
+        pass
+
+
+@pytest.mark.parametrize("use", [write_one, check_writable, name_and_lock])
 def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path, use: Callable[[Path], None]) -> None:
     (tmp_path / "out").touch()
     with pytest.raises(FadiffError, match=r"out: there is a file where the folder should be"):

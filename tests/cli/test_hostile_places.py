@@ -20,7 +20,7 @@ from fadiff_mapper.design.layer_entries import OUT_OF_TIME
 from fadiff_mapper.timeloop.launchers import command
 
 ARCHITECTURE = SPACE.partition("design_space")[0]
-LIBRARIES = ("array_api_compat", "jinja2", "joblib", "markupsafe", "matplotlib", "numpy", "onnx", "rich",
+LIBRARIES = ("array_api_compat", "distributed", "jinja2", "markupsafe", "matplotlib", "numpy", "onnx", "rich",
              "scipy", "torch", "yaml")
 BY_SCRIPT = [sys.executable, "-c", "import sys; sys.path[:1] = []; from fadiff_mapper.__main__ import main; "
              "sys.exit(main())"]
@@ -67,9 +67,9 @@ def python_itself(folder: Path) -> set[str]:
 def test_no_module_of_the_working_folder_runs(name: str, place: Path) -> None:
     for module in {*sys.stdlib_module_names, *LIBRARIES} - {*sys.builtin_module_names} - python_itself(place):
         (place / f"{module}.py").write_text(f"open({str(place / 'ran')!r}, 'a').write(__name__ + ' ')\n")
-    (place / "joblib.py").unlink()
-    (place / "joblib").mkdir()
-    (place / "joblib" / "__init__.py").write_text(f"open({str(place / 'ran')!r}, 'a').write('joblib ')\n")
+    (place / "distributed.py").unlink()
+    (place / "distributed").mkdir()
+    (place / "distributed" / "__init__.py").write_text(f"open({str(place / 'ran')!r}, 'a').write('distributed ')\n")
     done = subprocess.run(COMMANDS[name], cwd=place, capture_output=True, text=True, timeout=120, check=False)
     assert not (place / "ran").exists(), (place / "ran").read_text()
     assert done.returncode == 0, done.stderr

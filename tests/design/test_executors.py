@@ -62,17 +62,23 @@ def test_a_cluster_of_this_machine_takes_no_module_from_the_working_folder(
     assert "PYTHONSAFEPATH" not in os.environ
 
 
-def test_a_ray_cluster_finds_what_one_process_finds(tmp_path: Path) -> None:
-    ray = pytest.importorskip("ray")
+@pytest.mark.slow
+def test_a_killed_worker_of_a_ray_cluster_loses_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
     bench = DesignBench(small_question(tmp_path), tmp_path / "store")
-    points = list(all_points(bench.question.space))[:4]
-    ray.init(num_cpus=2, include_dashboard=False)
-    try:
-        with executor(bench, jobs=2, backend="ray") as evaluated:
-            found = list(evaluated(points, []))
-    finally:
-        ray.shutdown()
+    points = list(all_points(bench.question.space))
+    with executor(bench, jobs=2, backend="ray") as evaluated:
+        outcomes = evaluated(points, [])
+        found = [next(outcomes)]
+        os.kill(min(pid for pid in ray_workers()), signal.SIGKILL)
+        found += outcomes
     assert found == [evaluate_design(bench, point) for point in points]
+
+
+def ray_workers() -> list[int]:
+    """Processes of this machine in which a task of the designs is at work: Ray names them by its function."""
+    return [int(process.name) for process in Path("/proc").glob("[0-9]*")
+            if status_of(process).get("command", "").startswith("ray::_answers")]
 
 
 def test_no_design_is_begun_after_the_end_of_a_round(tmp_path: Path) -> None:
@@ -122,6 +128,7 @@ def test_plans_of_the_best_design_come_from_its_worker(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("settings", "message"), [
     ({"backend": "slurm"}, "backend: found 'slurm'; accepted: processes, dask, ray"),
     ({"address": "tcp://host:8786"}, "address: found 'tcp://host:8786' with the backend processes"),
+    ({"backend": "dask", "jobs": 4, "address": "tcp://host:8786"}, "jobs: found 4 with the address tcp://host:8786"),
 ])
 def test_workers_that_cannot_be_had_are_refused(settings: dict[str, str], message: str, tmp_path: Path) -> None:
     with pytest.raises(FadiffError, match=message), executor(DesignBench(small_question(tmp_path), None), **settings):

@@ -219,7 +219,7 @@ def test_what_comes_in_again_is_near_what_the_best_mapping_brings_in(layer: str,
                          room=Room(words, counted)) for one in limits]
     found = search_all(tasks, SearchOptions(metrics=("last_level_accesses",), effort=Effort(chains=32)))
     best = evaluate_nest(tasks[0].layer, min(found, key=lambda one: one.value).nest)
-    reads = dict(zip(problem.dataspace_names(), best.counts.reads[-1, :, 0] * best.use.instances[-1, 0], strict=True))
+    reads = dict(zip(problem.dataspace_names(), best.counts.reads[-1, :, 0] * best.tile.instances[-1, 0], strict=True))
     again = refetched(problem, ["Weights", "Inputs"], [], room,
                       float((accumulator.usable or 0) * accumulator.instances), {"C": 16, "M": 16})
     assert again is not None

@@ -94,8 +94,8 @@ def test_packing_keeps_the_mapping(case: Case) -> None:
 @given(cases())
 def test_used_units_and_cycles_do_all_the_work(case: Case) -> None:
     found = evaluate(case)
-    units = found.use.expansion_x[0, 0] * found.use.expansion_y[0, 0]
-    assert found.use.compute_cycles[0] * units == case.problem.computes == math.prod(case.problem.bounds.values())
+    units = found.tile.expansion_x[0, 0] * found.tile.expansion_y[0, 0]
+    assert found.tile.compute_cycles[0] * units == case.problem.computes == math.prod(case.problem.bounds.values())
 
 
 NAMES, EVERYTHING = ("C", "K", "P", "R"), frozenset({"Weights", "Inputs", "Outputs"})

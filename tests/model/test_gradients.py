@@ -85,7 +85,7 @@ def derivatives_hold(function: Callable[[torch.Tensor, torch.Tensor], torch.Tens
 
 QUANTITIES: dict[str, Callable[[NestEvaluation], torch.Tensor]] = {
     "tiles": lambda found: found.tile.size,
-    "instances": lambda found: found.use.instances,
+    "instances": lambda found: found.tile.instances,
     "updates": lambda found: found.counts.updates[found.counts.updates > 0],
     "reads": lambda found: found.counts.reads[found.counts.reads > 1],
     "fills": lambda found: found.counts.fills[found.counts.fills > 1],

@@ -101,8 +101,8 @@ def test_what_is_exact_is_exact_in_both() -> None:
     """Tiles, units in use and compute cycles have no approximation."""
     exact, smooth = models("eyeriss_like", "depthwise 5x5")
     assert np.array_equal(exact.tile.size, smooth.tile.size.numpy())
-    assert np.array_equal(exact.use.instances, smooth.use.instances.numpy())
-    assert np.array_equal(exact.use.compute_cycles, smooth.use.compute_cycles.numpy())
+    assert np.array_equal(exact.tile.instances, smooth.tile.instances.numpy())
+    assert np.array_equal(exact.tile.compute_cycles, smooth.tile.compute_cycles.numpy())
 
 
 @pytest.mark.slow

@@ -150,7 +150,7 @@ def test_sigma_weighs_what_leaves_the_chip_and_what_is_copied() -> None:
     names, levels = layer.problem.dataspace_names(), layer.arch.level_names()
     home, sums, operand, output = (levels.index("Scratchpad"), levels.index("Accumulator"), names.index("Inputs"),
                                    names.index("Outputs"))
-    counts, instances = before.counts, before.use.instances[:, 0]
+    counts, instances = before.counts, before.tile.instances[:, 0]
     after = sigma_weighted_counts(before, nest, LinkSigmas(
         torch.tensor([0.25]), torch.tensor([0.5]), torch.tensor([[float(name == "Inputs")] for name in names]),
         torch.tensor([0.0]), home, sums, output))

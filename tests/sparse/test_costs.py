@@ -16,7 +16,7 @@ from fadiff_mapper.model.legality import limits, rejection, violations
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.sparse_accesses import block_ratio
 from fadiff_mapper.model.sparse_tiles import StoredTile
-from fadiff_mapper.model.tiles import Usage
+from fadiff_mapper.model.tiles import Tiles
 
 
 def level(**changes: object) -> StorageLevel:
@@ -54,8 +54,8 @@ def broken(own: StorageLevel, words: int, *, most: tuple[int, int] = (1, 1), ave
     one = np.ones((1, 1, 1))
     nest = Nest(one, one, one, one > 0, one > 1, one)
     x, y = np.full((2, 1), most[0]), np.full((2, 1), most[1])
-    use = Usage(x, y, np.ones(1), np.ones(1), np.full((1, 1), average))
-    found = violations(limits(nest, one * words, use, arch, metadata=np.array([[metadata]])), 0)
+    tile = Tiles(one, one, one, one, one, x, y, np.ones(1), np.ones(1), np.full((1, 1), average))
+    found = violations(limits(nest, one * words, tile, arch, metadata=np.array([[metadata]])), 0)
     return str(rejection(found)) if found else ""
 
 

@@ -217,6 +217,15 @@ def test_a_file_that_is_no_spec(case: str, tmp_path: Path, capsys: pytest.Captur
     assert message.startswith("error: ") and expected in message and "Traceback" not in message
 
 
+def test_an_input_without_a_problem_names_the_sections_that_are_there(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rest, found in ("problem: {}", "architecture"), ("problm: {version: 0.4}", "architecture, problm"):
+        (tmp_path / "rest.yaml").write_text(rest)
+        assert main(["check", "bundled:arch/gemmini_small", str(tmp_path / "rest.yaml")]) == 2
+        assert f"the input has no problem section (found: {found}); accepted: architecture: and problem:" in (
+            capsys.readouterr().err)
+
+
 def test_missing_file_and_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path / "none.yaml")]) == 2
     assert main(["check", str(tmp_path)]) == 2

@@ -119,6 +119,11 @@ def test_a_mistake_in_a_network_file_is_named_with_its_place(old: str, new: str,
         load_network(tmp_path / "net.yaml")
 
 
+def test_a_file_of_another_kind_is_no_network_file() -> None:
+    with pytest.raises(SpecError, match=r"is no network file \(found: architecture\); accepted: workload:, an ONNX"):
+        load_network("bundled:arch/gemmini_small")
+
+
 def test_every_operator_has_one_kind() -> None:
     names = [op for ops in KINDS.values() for op in ops]
     assert len(names) == len(set(names))

@@ -89,9 +89,10 @@ def test_numeric_text_needs_no_parser() -> None:
     assert [resolve(text, {}) for text in ("12", "0777", "True", "1e-9", " 3 ")] == [12, 777, True, 1e-9, 3]
 
 
-def test_unquoted_text_that_is_no_expression_needs_quotes() -> None:
-    with pytest.raises(ExpressionError, match="a string needs quotes"):
-        resolve("40nm", NAMES)
+@pytest.mark.parametrize("text", ["40nm", "32 KB", "1 ns"])
+def test_unquoted_text_that_is_no_expression_is_a_number_with_a_unit_or_needs_quotes(text: str) -> None:
+    with pytest.raises(ExpressionError, match=r"accepted: a number without a unit, an expression .*, or a string in"):
+        resolve(text, NAMES)
 
 
 PIECES = ["1", "2.5", "'a'", "depth", "sizes", "spec", "(", ")", "[", "]", "+", "-", "*", "**", "/", "//", "%", "<<",

@@ -205,7 +205,8 @@ def syntax_tree(text: str) -> ast.expr:
             warnings.simplefilter("ignore")
             return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ExpressionError(f'"{_shown(text)}" is not an expression; a string needs quotes') from None
+        raise ExpressionError(f'"{_shown(text)}" is not an expression; accepted: a number without a unit, an '
+                              "expression such as 2 * depth, or a string in quotes") from None
 
 
 def _shown(text: str) -> str:

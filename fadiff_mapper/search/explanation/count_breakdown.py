@@ -183,7 +183,7 @@ def _of_level(layer: PreparedLayer, evaluation: Evaluation, row: int, wanted: np
 
     passed_on, outermost = 0.0, level + 1 >= len(levels)
     if not outermost:
-        passed_on = evaluation.tally.links[level + 1, tensor, row] / evaluation.use.instances[level, row]
+        passed_on = evaluation.tally.links[level + 1, tensor, row] / evaluation.tile.instances[level, row]
     links = [] if outermost else [CountTerm(decimal_of(passed_on), "passed on to neighbours over links")]
     if written:
         yield sent("updates", [])

@@ -113,7 +113,7 @@ def sensitivities(layer: PreparedLayer, evaluation: Evaluation, metric: str = "e
     """
     def cost_with(rounding: Rounding, **constants: Any) -> Cost:
         """The cost on a machine with other prices or bandwidths, without the energy of interconnects."""
-        return cost(evaluation.counts, evaluation.use, replace(layer.machine, **constants), rounding)
+        return cost(evaluation.counts, evaluation.tile, replace(layer.machine, **constants), rounding)
 
     def changed(values: Any, level: int, value: float) -> np.ndarray:
         """A copy of a constant, [L, 1] or one number, with another value at one level."""
@@ -182,7 +182,7 @@ class MachineLimit:
 
     resource: str         # "capacity", "fan-out X" or "fan-out Y"
     unit: int             # For a capacity the storage level; for a fan-out the unit whose instances it limits, an index
-                          # of `Usage.expansion_x` (0 is the arithmetic, l + 1 is level l)
+                          # of `Tiles.expansion_x` (0 is the arithmetic, l + 1 is level l)
     log_available: float  # Natural logarithm of the available words or units
 
 
@@ -240,11 +240,11 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: O
             near = Nest(*table, *(np.repeat(array, moves.shape[1], axis=-1)
                                   for array in (nest.order, nest.keep, nest.on_y, nest.spatial_order)))
             smooth = evaluate_smooth(layer, near, active_parts(nest))
-            part = (outermost_accesses(smooth.counts, smooth.use) if metric == "last_level_accesses"
+            part = (outermost_accesses(smooth.counts, smooth.tile) if metric == "last_level_accesses"
                     else np.ones_like(smooth.cost.energy) if metric == "delay" else smooth.cost.energy)
             asked = {"capacity": (layer.machine.needed(smooth.tile.size) * near.keep).sum(axis=1),
-                     "fan-out X": smooth.use.expansion_x, "fan-out Y": smooth.use.expansion_y}
-            functions = np.log(np.stack([part, smooth.use.compute_cycles, *smooth.cost.level_cycles,
+                     "fan-out X": smooth.tile.expansion_x, "fan-out Y": smooth.tile.expansion_y}
+            functions = np.log(np.stack([part, smooth.tile.compute_cycles, *smooth.cost.level_cycles,
                                          *(asked[limit.resource][limit.unit] for limit in limits)]))
             above, below = functions[:, 1:1 + count], functions[:, 1 + count:]
             return np.column_stack([functions[:, 0], (above - below) / (STEP + down)])

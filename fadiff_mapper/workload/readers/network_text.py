@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base import atomic_files
-from fadiff_mapper.base.errors import FadiffError, nearest
+from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.load import load_files
 from fadiff_mapper.inputs.yaml.located import Check, Map, Reader, T, integer, mapping, one_of, sequence, text
@@ -34,7 +34,11 @@ VERSION = 1  # version of the format
 
 def read_network(path: Path) -> Workload:
     """Reads a network file. Raises SpecError for a mistake, with file, line and YAML path."""
-    reader = Reader(load_files([path]))
+    document = load_files([path])
+    if document.get("workload") is None:
+        raise document.where.error(f"is no network file (found: {listed(document) or 'no section'})",
+                                   "workload:, an ONNX model, or a folder of problems with edges.yaml")
+    reader = Reader(document)
     where = reader.at("workload")
     section = Reader(reader.take("workload", mapping))
     reader.finish(" in a network file")
