@@ -138,11 +138,11 @@ def test_words_over_links_are_divided_by_the_receivers_of_all_instances() -> Non
     for name, factor in {"C": 6, "R": 3, "Q": 8}.items():
         temporal[-1, names.index(name)] = factor
     spatial[3, names.index("S")], spatial[4, names.index("M")] = 7, 3  # three columns of seven neighbours each
-    scheme = next(one for one in schemes(task.space) if np.array_equal(one.spatial, spatial[..., 0]))
+    scheme = next(one for one in schemes(task.space) if np.array_equal(one.spatial, spatial.ravel()))
     order, on_y = (np.array(part).reshape(levels, -1, 1) for part in next(layouts(task.space, scheme)))
     loops = np.tile(np.arange(len(names))[:, None], (levels, 1, 1))
     loops[-1, :, 0] = [names.index(name) for name in "QRCMSNP"]
-    nest = Nest(temporal, spatial, loops, np.array(scheme.keep)[..., None], on_y.astype(bool), order)
+    nest = Nest(temporal, spatial, loops, np.array(scheme.keep).reshape(levels, -1, 1), on_y.astype(bool), order)
     held(task, nest, "edp", values(score(task.layer, nest), "edp")[0])
 
 
