@@ -27,8 +27,7 @@ from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.exhaustive import count, nests, whole_space
-from fadiff_mapper.search.lower_bound.proof import core_of, prove
-from fadiff_mapper.search.lower_bound.schemes import Scheme, layouts, schemes
+from fadiff_mapper.search.lower_bound.proof import Scheme, core_of, layouts, prove, schemes
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.mapspace.build import build_mapspace
 
