@@ -63,6 +63,8 @@ RUNS = {
     "design_speed": Run("benchmarks/design_speed.py --network bundled:networks/resnet18", 2, "--designs 12", 0.5),
     "design_memory": Run("benchmarks/design_memory.py", 2, "--designs 1000", 0.3),
     "design_front": Run("benchmarks/design_front.py", 5, "--evaluations 20", 1),
+    "designs_on_dask": Run("benchmarks/design_scale.py --backend dask", 12, "--designs 2000", 1.5),
+    "designs_on_ray": Run("benchmarks/design_scale.py --backend ray", 12, "--designs 2000", 1.5),
     "design_timeloop": Run("fadiff-mapper design ... --verify", 10, output=""),
     "imperfect_factors": Run("benchmarks/imperfect_factors.py", 10, "--design eyeriss_like", 2,
                              programs=("timeloop-model",)),
