@@ -59,10 +59,10 @@ def stamped_task(*task: Any) -> Any:
 
 
 def _stamped(search: Callable[..., Any]) -> Callable[..., Any]:
-    def stamped(*given: Any) -> Any:
+    def stamped(*given: Any, **settings: Any) -> Any:
         start = time.process_time()
         try:
-            return search(*given)
+            return search(*given, **settings)
         finally:
             OWN.searching += time.process_time() - start
 
