@@ -73,8 +73,8 @@ def mapped_layer(spec: Spec, options: NetworkOptions, course: LayerCourse, notes
 
     with patch.object(refinement, "LOOK_EVERY", 0.0):
         outcomes = search_all([task], effort, watcher=watch)
-    stream = ResultStream([spec], effort, None, None, None, inf, never)
-    [result] = stream.send_last([task], outcomes, lambda index: None)  # nobody asks for a bound
+    stream = ResultStream([spec], [task], effort, None, None, None, inf, never, time.monotonic())
+    [result] = stream.send_last(outcomes, lambda index: None)  # nobody asks for a bound
     course.end(time.process_time() - start, outcomes[0].legal_evaluations)
     notes["looked_at"] += outcomes[0].evaluations
     return result

@@ -133,6 +133,11 @@ class DesignResult:
         return self.front[0]
 
     @property
+    def priced_anew(self) -> bool:
+        """Whether the best available source of energies gives the front other figures than the search's."""
+        return bool(self.final) and self.final != self.front
+
+    @property
     def gap(self) -> float | None:
         """Share by which the best design may be above the best plan on the best design of the space; 0: it is the best.
 

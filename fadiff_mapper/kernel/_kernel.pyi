@@ -162,7 +162,7 @@ class Prover:
     def __init__(self, layer: Layer, bounds: list[float], factors: list[list[list[float]]],
                  orders: list[tuple[list[int], list[int], list[int]]], metric: int) -> None: ...
     # Takes up a scheme: spatial factors [L * D], levels that keep each data space [L * T], layouts. Returns its bound.
-    def begin(self, spatial: list[float], keep: list[bool],
+    def begin(self, spatial: Sequence[float], keep: Sequence[bool],
               layouts: Sequence[tuple[Sequence[int], Sequence[bool]]]) -> float: ...
     # How many parts decide one more level; bound, factors and order of those below the limit.
     def divided(self, outer: Sequence[tuple[Sequence[float], Sequence[int]]],

@@ -248,7 +248,7 @@ def design_html(result: DesignResult, folders: Sequence[str],
         value = getattr(result.best, key)
         text = (unit_for([value], units).written(value) if units else f"{value:.4g} mm²" if value else "not known")
         figures.append({"name": name, "value": value, "text": text,
-                        "final": change(getattr(result.final[0], key), value) if result.final else ""})
+                        "final": change(getattr(result.final[0], key), value) if result.priced_anew else ""})
     sections = []
     for (weight, network), folder in zip(weighted, folders, strict=True):
         views, stats = layer_views(network), network.stats

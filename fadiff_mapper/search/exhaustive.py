@@ -163,10 +163,6 @@ class WholeSpace:
 
 def whole_space(space: MapSpace, over: Over = never) -> WholeSpace:
     """Lays out a map space; tables grow with its size, so `refuse_large` should come first. Raises OutOfTime."""
-    pairs = space.open_keeps
-    keeps = space.keep[None].repeat(2 ** len(pairs), axis=0)
-    for pair, column in zip(pairs, zip(*product((True, False), repeat=len(pairs)), strict=True), strict=True):
-        keeps[:, pair[0], pair[1]] = column
     factors = []
     for name, bound in space.problem.bounds.items():
         rows: list[tuple[int, ...]] = [()]
@@ -175,7 +171,8 @@ def whole_space(space: MapSpace, over: Over = never) -> WholeSpace:
                     if bound % (math.prod(row) * factor) == 0]
         factors.append(np.array([row for row in rows if math.prod(row) == bound],
                                 dtype=np.float64).reshape(-1, 2 * len(space.levels)))
-    return WholeSpace(tuple(factors), tuple(_arranged(space, p, over) for p in range(2 * len(space.levels))), keeps)
+    return WholeSpace(tuple(factors), tuple(_arranged(space, p, over) for p in range(2 * len(space.levels))),
+                      space.every_keep)
 
 
 def nests(whole: WholeSpace, size: int) -> Iterator[Nest]:

@@ -82,11 +82,10 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     options = replace(options, metrics=options.metrics or asked.metrics,
                       threads=asked.num_threads if options.threads is None else options.threads)
     check_options(options)
-    least = 0.0 if deadline is None else LEAST
+    start, least = time.monotonic(), 0.0 if deadline is None else LEAST
     if deadline is None:
-        deadline = inf if options.time_limit is None else time.monotonic() + options.time_limit
-    late = with_grace(max(deadline, time.monotonic()), stopped)
-    stream = ResultStream(specs, options, on_progress, on_better, on_end, deadline, late)
+        deadline = inf if options.time_limit is None else start + options.time_limit
+    late = with_grace(max(deadline, start), stopped)
     searched = specs if not options.imperfect else [
         replace(spec, problem=replace(spec.problem, bounds=rounded_up(spec.problem, spec.constraints)))
         for spec in specs]
@@ -115,7 +114,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         check_calibrated(tasks, options.calibration)
     tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
-    stream.send_first(tasks)
+    stream = ResultStream(specs, tasks, options, on_progress, on_better, on_end, deadline, late, start)
+    stream.send_first()
     reports = sum(stream.handings) / max(len(stream.handings), 1) * len(specs)  # seconds of the last ones, as expected
     last = max(deadline - reports, time.monotonic() + least)
     begun: Sequence[SearchOutcome] = ()
@@ -124,14 +124,14 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         tasks = [replace(task, given=outcome.nest) if outcome.legal else task
                  for task, outcome in zip(tasks, begun, strict=True)]
     if options.prove:
-        return stream.send_last(tasks, *_proved(tasks, options, stream.watch, stopped, last))
+        return stream.send_last(*_proved(tasks, options, stream.watch, stopped, last))
     exact = all(spec.problem.bounds == task.space.problem.bounds for spec, task in zip(specs, tasks, strict=True))
     with bounds_of(tasks if bounds and exact else (), options.workers, options.imperfect, late) as bound_of:
         outcomes = search_all(tasks, options, watcher=stream.watch, stopped=stopped, deadline=last,
                               in_turn=before is not None, begun=begun)
         if options.imperfect:
             outcomes = _with_residuals(specs, tasks, outcomes, options, stopped, last)
-        return stream.send_last(tasks, outcomes, bound_of)
+        return stream.send_last(outcomes, bound_of)
 
 
 def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watcher, stopped: Over,
@@ -219,14 +219,17 @@ def with_bounds(results: Sequence[Result], stopped: Callable[[], bool] = lambda:
     with suppress(OutOfTime):
         for index, layer in enumerate(in_time(layers_of(specs), stopped)):
             task = mapping_task(specs[index], layer=layer)
-            bounded[index] = _with_bound(results[index], partial(least_of, task, over=stopped), task)
+            nest = pack([results[index].mapping], specs[index].problem)
+            bounded[index] = _with_bound(results[index], nest, partial(least_of, task, over=stopped), task)
     return bounded
 
 
-def _with_bound(result: Result, bound: Callable[[], LowerBound | None], task: MappingTask | None = None) -> Result:
+def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | None],
+                task: MappingTask | None) -> Result:
     """The result with its lower bound; on failure its status says so.
 
-    On a dense design the bound is what a short branch and bound proves; `task`: the problem as it was searched.
+    On a dense design the bound is what a short branch and bound proves from the mapping, a nest of one row, with the
+    `task` as it was searched; None: the bound alone.
     """
     def tightened() -> LowerBound | None:
         found = bound()
@@ -235,7 +238,6 @@ def _with_bound(result: Result, bound: Callable[[], LowerBound | None], task: Ma
         from fadiff_mapper.search.lower_bound.proof import AT_ONCE, prove, unprovable  # after the first mapping
         if unprovable(task.layer):
             return found
-        nest = pack([result.mapping], result.spec.problem)
         return found.raised(result.metric, prove(task.layer, task.space, result.metric, nest, budget=AT_ONCE).least)
 
     found, lost = attempted("lower bound", tightened)
@@ -250,23 +252,22 @@ class ResultStream:
     """
 
     specs: Sequence[Spec]
+    tasks: Sequence[MappingTask]
     options: SearchOptions
     on_progress: Callable[[int, Progress], None] | None
     on_better: Callable[[int, Result], None] | None
     on_end: Callable[[int, Result], None] | None
     deadline: float  # Infinite without a limit
     late: Over       # Ends what is not needed for the last results
-    start: float = field(default_factory=time.monotonic)
+    start: float     # Seconds of `time.monotonic` when the search began
     handed_at: dict[int, float] = field(default_factory=dict)  # Time of each problem's last report
     handings: list[float] = field(default_factory=list)        # Seconds of each report
 
-    def send_first(self, tasks: Sequence[MappingTask]) -> None:
+    def send_first(self) -> None:
         """Reports a legal mapping of each problem before the search begins, if one is known."""
-        if any(task.sparse for task in tasks):
+        if any(task.sparse for task in self.tasks):
             from fadiff_mapper.model.sparse_design import score_sparse
-        for index, task in enumerate(tasks if self.on_better else ()):
-            if not self._may_send():
-                return
+        for index, task in enumerate(self.tasks if self.on_better else ()):
             nest = first_of(task.family, 0)
             if nest is not None and (task.sparse is None or score_sparse(task.sparse, nest).legal[0]):
                 self._send(index, nest)
@@ -275,27 +276,20 @@ class ResultStream:
         """The watcher of the search (see `best_so_far.Watcher`): reports some of the improvements."""
         if self.on_progress:
             self.on_progress(index, step)
-        if step.legal and time.monotonic() - self.handed_at.get(index, -inf) > WRITE_EVERY and self._may_send():
+        if step.legal and time.monotonic() - self.handed_at.get(index, -inf) > WRITE_EVERY:
             self._send(index, nest)
 
-    def _may_send(self) -> bool:
-        """Whether there is time to report an interim mapping."""
-        return self.deadline == inf or sum(self.handings) <= HANDING * (time.monotonic() - self.start)
-
-    def send_last(self, tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome],
+    def send_last(self, outcomes: Sequence[SearchOutcome],
                   bound_of: Callable[[int], LowerBound | None]) -> list[Result]:
         """Reports the final results, with history, options and lower bound (`bound_of` a problem, by its number).
 
         Raises FadiffError, once the others are reported, with the reasons of problems without a legal mapping.
         """
-        results, failures, stats, calibration = [], [], {}, self.options.calibration
+        results, failures, stats, calibration = [], [], dict[int, Stats](), self.options.calibration
         if calibration is None:
             whole = [index for index, outcome in enumerate(outcomes) if outcome.legal]
-            stats = dict(zip(whole, evaluate_nests(
-                [self.specs[index] for index in whole],
-                [tasks[index].layer.resized(self.specs[index].problem) for index in whole],
-                [outcomes[index].nest for index in whole]), strict=True))
-        for index, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
+            stats = dict(zip(whole, self._stats(whole, [outcomes[index].nest for index in whole]), strict=True))
+        for index, (task, outcome) in enumerate(zip(self.tasks, outcomes, strict=True)):
             if not outcome.legal:
                 reason: str | None
                 if task.sparse:
@@ -319,7 +313,7 @@ class ResultStream:
                              "stage": step.stage} for step in outcome.history)
             results.append(_with_bound(replace(
                 self._result(index, nest, outcome.status, stats.get(index)), options=self.options.as_dict(),
-                evaluations=outcome.evaluations, corrected=corrected, history=history), partial(bound_of, index),
+                evaluations=outcome.evaluations, corrected=corrected, history=history), nest, partial(bound_of, index),
                 None if self.options.imperfect or self.options.prove else task))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
@@ -329,9 +323,9 @@ class ResultStream:
         return results
 
     def _send(self, index: int, nest: Nest) -> None:
-        """Reports an interim mapping."""
-        if self.on_better:
-            begun = time.monotonic()
+        """Reports an interim mapping if there is time."""
+        begun = time.monotonic()
+        if self.on_better and (self.deadline == inf or sum(self.handings) <= HANDING * (begun - self.start)):
             if self.options.imperfect:
                 nest = without_lasts(cut_off(nest, list(self.specs[index].problem.bounds.values())))
             self.on_better(index, self._result(index, nest, SEARCHING))
@@ -340,10 +334,15 @@ class ResultStream:
 
     def _result(self, index: int, nest: Nest, status: str, stats: Stats | None = None) -> Result:
         """The result of a mapping; its statistics are computed unless given."""
-        spec = self.specs[index]
-        mapping = found_mapping(spec, nest)
-        return Result(spec, mapping, stats or evaluate_mapping(spec, mapping), status, (),
-                      {"metrics": self.options.priorities}, 0, time.monotonic() - self.start)
+        return Result(self.specs[index], found_mapping(self.specs[index], nest),
+                      stats or self._stats([index], [nest])[0], status, (), {"metrics": self.options.priorities}, 0,
+                      time.monotonic() - self.start)
+
+    def _stats(self, problems: Sequence[int], nests: Sequence[Nest]) -> list[Stats]:
+        """The statistics of mappings of some problems, by their numbers."""
+        specs = [self.specs[index] for index in problems]
+        return evaluate_nests(specs, [self.tasks[index].layer.resized(spec.problem)
+                                      for index, spec in zip(problems, specs, strict=True)], nests)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.kernel._kernel import Chains, Decision, Quantity, SpaceTables
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT, SearchOutcome
@@ -115,8 +116,7 @@ class Refinement:
 
     def __init__(self, task: MappingTask, options: SearchOptions, starts: Nest | None = None, *,
                  descended: SearchOutcome | None = None, watcher: Callable[[Nest, Progress], None] | None = None,
-                 out_of_time: Callable[[], bool] = lambda: False, deadline: float = inf,
-                 within: tuple[LayerFamily, int] | None = None) -> None:
+                 stopped: Over = never, deadline: float = inf, within: tuple[LayerFamily, int] | None = None) -> None:
         """The chains at their first mappings, before their first round.
 
         To `starts` random mappings are added up to `Effort.chains`, and the one of `first_of` if all of these are
@@ -125,12 +125,13 @@ class Refinement:
         Args:
             descended: The end of a descent, whose history goes on.
             watcher: Called with the improved best nest (one row) and its progress.
-            out_of_time: Asked between a few rounds; once true, the refinement ends.
+            stopped: Asked between a few rounds; once true, the refinement ends.
             deadline: As for `chains_of`.
             within: The family with the candidates, and the task's number in it.
         """
         family, member = within or (task.family, 0)
-        self.effort, self.watcher, self.out_of_time = options.schedule, watcher, out_of_time
+        self.options, self.effort, self.watcher = options, options.schedule, watcher
+        self.stopped, self.deadline = stopped, deadline
         self.history = list(descended.history) if descended else []  # every improvement, in order
         self.elapsed, self.evaluations, self.legal_evaluations, self.reached = (  # of the descent
             descended.history[-1].time_s, descended.evaluations, descended.legal_evaluations, descended.value
@@ -143,6 +144,10 @@ class Refinement:
         if self.chains.best_value >= ILLEGAL and (first := first_of(family, member)) is not None:
             self.chains.start_at(nest_arrays(first))  # so that a stopped search has a mapping to return
         self.report()
+
+    def out_of_time(self) -> bool:
+        """Whether the refinement was stopped, or its time is over."""
+        return self.stopped() or time.monotonic() > self.deadline
 
     def report(self) -> None:
         """Adds the improvements since the last report to the history, and tells the watcher of the newest."""
@@ -159,12 +164,6 @@ class Refinement:
         """The best mapping so far, a nest of one row."""
         return Nest(*self.chains.best())
 
-    def outcome(self, status: str) -> SearchOutcome:
-        """The end of the search, with what came before."""
-        return SearchOutcome(self.best(), self.chains.best_value, status, tuple(self.history),
-                             self.evaluations + self.chains.evaluations,
-                             self.legal_evaluations + self.chains.legal_evaluations)
-
     def anneal(self, extra: bool = False) -> None:
         """Runs the schedule of all problems, or the extra rounds for chains that do not agree.
 
@@ -177,16 +176,17 @@ class Refinement:
                           effort.resplit_rate, effort.crossover_rate if extra else 0.0)
         cool(self.chains, self.out_of_time, self.report)
 
-    def run(self) -> bool:
+    def run(self) -> SearchOutcome:
         """Anneals until enough chains have met the best mapping, and descends from there to a local optimum.
 
         If the chains do not agree, the best ones continue. If still too few, including earlier searches, have met the
-        best mapping, the search starts again from new random mappings. Returns whether no neighbour of the best mapping
-        is better.
+        best mapping, the search starts again from new random mappings.
         """
         effort, chains, met = self.effort, self.chains, 0
         enough = min(effort.min_agreeing_chains, effort.chains, effort.extra_chains)
         for search in range(effort.searches):
+            if self.out_of_time():
+                break
             if search:
                 chains.start_again(effort.chains)
             before = chains.best_value
@@ -196,8 +196,18 @@ class Refinement:
             chains.keep_strongest(effort.extra_chains)
             self.anneal(extra=True)
             met = chains.met + (met if chains.best_value >= before - SAME else 0)
-            if chains.agreed or self.out_of_time() or met >= enough:
+            if chains.agreed or met >= enough:
                 break
-        converged = not self.out_of_time() and chains.polish(POLISH_STEPS)
+        converged = effort.searches > 0 and not self.out_of_time() and chains.polish(POLISH_STEPS)
+        status = early_end(self.options, self.stopped(), self.out_of_time()) or (
+            "converged: no neighbour of the best mapping is better" if converged else "search ended")
         self.report()
-        return converged
+        return SearchOutcome(self.best(), chains.best_value, status, tuple(self.history),
+                             self.evaluations + chains.evaluations, self.legal_evaluations + chains.legal_evaluations)
+
+
+def early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:
+    """The status of a search that was stopped or ran out of time; else empty."""
+    if stopped:
+        return "interrupted: the best mapping so far"
+    return f"out of time after {options.time_limit:g} s: the best mapping so far" if out_of_time else ""

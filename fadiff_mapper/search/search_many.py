@@ -18,10 +18,10 @@ import numpy as np
 
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
 from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
-from fadiff_mapper.search.layer_family import batch_key
+from fadiff_mapper.search.layer_family import LayerFamily, batch_key
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
-from fadiff_mapper.search.refinement import Refinement
+from fadiff_mapper.search.refinement import Refinement, early_end
 
 LARGEST = 16
 """Members of a family that descend side by side: larger batches gain nothing, and wait for each other."""
@@ -115,9 +115,10 @@ def search(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Wat
     effort = options.schedule
     starts: list[Nest | None] = [task.given for task in tasks]
     descended: list[SearchOutcome | None] = [None] * len(tasks)
-    state = SearchState(tasks, options, watcher, stopped, deadline)
+    family: LayerFamily | None = None
     if effort.descent:
-        given = [nest for nest in starts if nest is not None]
+        state = SearchState(tasks, options, watcher, stopped, deadline)
+        family, given = state.family, [nest for nest in starts if nest is not None]
         if given:
             state.value(joined(given), np.arange(len(given)), "given")
         ends = effort.descent(state, np.random.default_rng(options.seed))
@@ -132,24 +133,9 @@ def search(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Wat
     outcomes = []
     for member, task in enumerate(tasks):
         now = time.monotonic()
-        until = now + (deadline - now) / (len(tasks) - member)
-
-        def out_of_time(until: float = until) -> bool:
-            return stopped() or time.monotonic() > until
-
         refinement = Refinement(
             task, options, starts[member], descended=descended[member], watcher=watcher and partial(watcher, member),
-            out_of_time=out_of_time, deadline=until, within=(state.family, member))
-        converged = effort.searches and not out_of_time() and refinement.run()
-        status = early_end(options, stopped(), out_of_time()) or (
-            "converged: no neighbour of the best mapping is better" if converged else "search ended")
-        refinement.report()
-        outcomes.append(refinement.outcome(status))
+            stopped=stopped, deadline=now + (deadline - now) / (len(tasks) - member),
+            within=None if family is None else (family, member))
+        outcomes.append(refinement.run())
     return outcomes
-
-
-def early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:
-    """The status of a search that was stopped or ran out of time; else empty."""
-    if stopped:
-        return "interrupted: the best mapping so far"
-    return f"out of time after {options.time_limit:g} s: the best mapping so far" if out_of_time else ""

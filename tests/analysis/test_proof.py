@@ -106,7 +106,7 @@ def test_no_mapping_is_below_the_bound_of_a_part_that_holds_it(case: Case, sizes
 def held(task: MappingTask, nest: Nest, metric: str, value: float) -> None:
     """Asserts that at each level some part with the mapping's factors has a bound of at most its value."""
     core = core_of(task.layer, task.space, metric)
-    scheme = Scheme(*(tuple(tuple(row) for row in rows[:, :, 0].tolist()) for rows in (nest.spatial, nest.keep)))
+    scheme = Scheme(*(tuple(rows[:, :, 0].ravel().tolist()) for rows in (nest.spatial, nest.keep)))
     assert scheme in set(schemes(task.space))
     bound = core.begin(nest.spatial.ravel().tolist(), nest.keep.ravel().tolist(), list(layouts(task.space, scheme)))
     assert bound <= value * (1 + 1e-9)

@@ -186,9 +186,12 @@ def test_a_neighbour_that_is_better_than_the_best_is_told(capsys: pytest.Capture
 def test_figures_of_the_final_source_are_compared_where_they_differ(capsys: pytest.CaptureFixture[str]) -> None:
     print_design(machine(), "out")
     assert "with Accelergy: energy " in capsys.readouterr().out
-    same = machine()
-    print_design(replace(same, final=same.front, final_source="estimate; Accelergy is not installed"), "out")
+    assert " with Accelergy</dd>" in design_html(machine(), ("three",))
+    same = replace(machine(), final=machine().front, final_source="estimate; Accelergy is not installed")
+    print_design(same, "out")
     assert "energies and areas: estimate; Accelergy is not installed\n" in capsys.readouterr().out
+    page = design_html(same, ("three",))
+    assert "Energies and areas: estimate; Accelergy is not installed.</p>" in page and " with estimate" not in page
 
 
 def test_what_a_reader_should_know_stands_on_the_page_and_in_the_record(tmp_path: Path) -> None:

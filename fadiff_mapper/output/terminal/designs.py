@@ -79,9 +79,9 @@ def print_design(result: DesignResult, written_to: str) -> None:
         out.print("no design of this part of the space is feasible")
     if result.hypervolume is not None:
         out.print(f"hypervolume of the front: {result.hypervolume:.6g}")
-    if result.final and result.final == result.front:
+    if result.front and not result.priced_anew:
         out.print(f"energies and areas: {result.final_source}")
-    elif result.final:
+    elif result.front:
         before, after = result.front[0], result.final[0]
         out.print(f"with {result.final_source}: energy {_change(after.energy_pj, before.energy_pj)}, area "
                   f"{_change(after.area_mm2, before.area_mm2)}, EDP {after.edp:.6g} pJ*cycles")

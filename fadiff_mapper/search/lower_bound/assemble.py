@@ -274,7 +274,7 @@ def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.nda
                     f"{layer.problem.computes} multiply-accumulates")]
     below = np.ones_like(macs)
     for level, level_space in enumerate(inputs.space.levels):
-        below = below * inputs.spread.below(level)
+        below = below * inputs.spread.below[level]
         leak = float(layer.machine.leak[level, 0])
         if leak:
             busy = np.maximum(delay - layer.machine.network_latency, computes * instances / np.minimum(below, macs))

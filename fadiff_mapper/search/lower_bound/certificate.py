@@ -8,13 +8,15 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.proof import TOLERANCE, core_of, metric_of
-from fadiff_mapper.search.lower_bound.schemes import layouts, schemes
+from fadiff_mapper.search.lower_bound.schemes import Layout, Scheme, layouts, schemes
 from fadiff_mapper.search.mapspace.build import MapSpace
 
 ALL = 1 << 60
@@ -36,16 +38,16 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
     value = metric_of(score(layer, nest), metric)
     limit, core, levels = value * (1 - TOLERANCE) / (1 + gap), core_of(layer, space, metric), len(space.levels)
 
-    def divided(spatial: list[float], keep: list[bool], placed: list[Any],
+    def divided(scheme: Scheme, placed: list[Layout],
                 outer: list[tuple[list[float], list[int]]]) -> list[dict[str, Any]]:
         parts = []
         for bound, factors, order in in_time(core.divided(outer, limit)[1], over):
             inner = [*outer, (factors, order)]
             part: dict[str, Any] = {"bound": bound, "factors": [int(factor) for factor in factors], "order": order}
             if len(inner) < levels - 1:
-                part["parts"] = divided(spatial, keep, placed, inner)
+                part["parts"] = divided(scheme, placed, inner)
             else:
-                core.begin(spatial, keep, placed)  # so that all orders are looked at, whatever was before
+                core.begin(scheme.spatial, scheme.keep, placed)  # so that all orders are looked at, whatever was before
                 _, least, best, _, mappings, _ = core.search(inner, inf, ALL)
                 if least < limit or best < limit:
                     raise FadiffError("certificate: found a better mapping; accepted: the one that was proved")
@@ -55,11 +57,11 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
 
     found = []
     for scheme in in_time(schemes(space), over):
-        (spatial, keep), placed = scheme.flat(), list(layouts(space, scheme))
-        bound = core.begin(spatial, keep, placed)
+        placed = list(layouts(space, scheme))
+        bound = core.begin(scheme.spatial, scheme.keep, placed)
         if bound < limit:
-            found.append({"bound": bound, "spatial": scheme.spatial, "keep": scheme.keep,
-                          "parts": divided(spatial, keep, placed, [])})
+            spatial, keep = (np.reshape(values, (levels, -1)).tolist() for values in (scheme.spatial, scheme.keep))
+            found.append({"bound": bound, "spatial": spatial, "keep": keep, "parts": divided(scheme, placed, [])})
     return {"version": 1, "metric": metric, "gap": gap, "value": value, "limit": limit,
             "bounds": dict(space.problem.bounds),
             "mapping": {**{name: getattr(nest, name)[..., 0].astype(int).tolist() for name in

@@ -484,7 +484,7 @@ def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, p
         where = f"{layer.arch.levels[level].name} {name}"
         words = layer.problem.computes / choice.states.sharing[:, t]
         source = "one word per multiply-accumulate and multicast"
-        if inputs.spread.below(0) > 1:
+        if inputs.spread.below[0] > 1:
             # Operands may come over links from a neighbouring unit, all but the first time.
             words = np.full_like(words, inputs.touched[t] / unshared(inputs, t, -1, level))
             source = "every word once, as units may pass operands on"

@@ -40,10 +40,7 @@ class Spread:
     # For each level and data space the dimensions along whose spatial loops any two receivers want different words of
     # it
     apart: tuple[tuple[frozenset[str], ...], ...]
-
-    def below(self, level: int) -> int:
-        """Receivers of one instance of a level at most."""
-        return math.prod(self.widest[level].values())
+    below: tuple[int, ...]  # For each level the receivers of one instance at most
 
 
 def spread_of(space: MapSpace) -> Spread:
@@ -58,7 +55,8 @@ def spread_of(space: MapSpace) -> Spread:
     return Spread(widest, tuple(tuple(frozenset(
         spread[0] for rank in dataspace.ranks
         if len(spread := [term.dimension for term in rank if len(rank) == 1 or each[term.dimension] > 1]) == 1)
-        for dataspace in space.problem.dataspaces) for each in widest))
+        for dataspace in space.problem.dataspaces) for each in widest),
+        tuple(math.prod(each.values()) for each in widest))
 
 
 def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over: Over = never) -> Parallelism:

@@ -104,7 +104,8 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     parts = mappings = number = 0
     for scheme in schemes(space):
         parts += 1
-        bound = core.begin(*scheme.flat(), [(any_layout, (False,) * len(any_layout))])  # holds for every layout
+        # the bound holds for every layout
+        bound = core.begin(scheme.spatial, scheme.keep, [(any_layout, (False,) * len(any_layout))])
         if bound < value:
             heap.append((bound, number := number + 1, scheme, ()))
     heapq.heapify(heap)
@@ -114,7 +115,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
             parts + mappings <= budget):
         bound, _, scheme, outer = heapq.heappop(heap)
         if scheme is not begun:
-            core.begin(*scheme.flat(), list(layouts(space, scheme)))
+            core.begin(scheme.spatial, scheme.keep, list(layouts(space, scheme)))
             begun = scheme
         whole, least, found, bounded, evaluated, best = core.search(outer, limit, BUDGET)
         parts, mappings = parts + bounded, mappings + evaluated

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, KeysView, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 
@@ -61,10 +61,10 @@ def factorizations(bound: int, choices: tuple[tuple[int, ...], ...]) -> dict[int
     ways = {1: 1}
     for factors in choices:
         longer: dict[int, int] = {}
-        for product, count in ways.items():
+        for reached, count in ways.items():
             for factor in factors:
-                if bound % (product * factor) == 0:
-                    longer[product * factor] = longer.get(product * factor, 0) + count
+                if bound % (reached * factor) == 0:
+                    longer[reached * factor] = longer.get(reached * factor, 0) + count
         ways = longer
     return ways
 
@@ -87,8 +87,8 @@ def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:
     whole = divisors(bound)
     limited = tuple(tuple(choice) for choice in choices if len(choice) < len(whole))
     free, total = len(choices) - len(limited), 0
-    for product, ways in factorizations(bound, limited).items():
-        left = bound // product
+    for reached, ways in factorizations(bound, limited).items():
+        left = bound // reached
         for prime in divisors(left)[1:] if free else ():  # ascending, so that only primes divide
             power = 0
             while left % prime == 0:
@@ -154,6 +154,15 @@ class MapSpace:
         """(level, index of the data space) of every keep-or-bypass decision that the constraints leave open."""
         return tuple((level, t) for level, here in enumerate(self.levels)
                      for t, name in enumerate(self.problem.dataspace_names()) if name in here.open)
+
+    @property
+    def every_keep(self) -> np.ndarray:
+        """Every choice of the data spaces that the levels keep, [n, L, T]; the first keeps all that may be kept."""
+        keeps = self.keep[None].repeat(2 ** len(self.open_keeps), axis=0)
+        for choice, kept in zip(product((True, False), repeat=len(self.open_keeps)), keeps, strict=True):
+            for pair, chosen in zip(self.open_keeps, choice, strict=True):
+                kept[pair] = chosen
+        return keeps
 
     @property
     def places(self) -> list[LoopSpace]:
