@@ -2,12 +2,13 @@
 """100,000 designs of one layer over four workers of a cluster, one of them killed on the way: what is lost, what twice?
 
     python benchmarks/design_scale.py [--backend dask|ray|processes] [--designs N] [-o FILE]
+    python benchmarks/design_scale.py --many [-o FILE]   what 1,000 workers would make of the same designs
 
 The space is that of `gemmini_large` with finer steps, the layer one of ResNet-18. The method `exhaustive` maps every
 design or proves that it is no better than a known one. After a third of the designs a worker gets SIGKILL. The first
 table counts outcomes and entries of the store; equal hashes of all outcomes are equal answers. The second has CPU
-seconds by process, and the rate of empty tasks, which the scheduler alone takes. The third works out from both what
-1,000 workers would make of the same designs.
+seconds by process. With `--many` the cost of a design comes from the recorded runs; that of a task in the program and in
+the scheduler is measured with empty tasks, that of the store with the lines of many workers.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from pathlib import Path
 
 from provenance import Write, add_output, heading, markdown, row
 
+from benchmarks.results.data import read_record
 from fadiff_mapper import load_network, read_space
-from fadiff_mapper.base.worker_processes import worker_processes
 from fadiff_mapper.design import executors
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.result import DesignResult
@@ -39,9 +40,10 @@ WORKERS = 4
 ROUND = 1000  # designs proposed at a time
 EMPTY = 2000  # tasks that do nothing
 
-MANY = 1000  # workers for which the third table is worked out, with all designs in one round
-COSTS = {"as measured": 0.0, "a layer, always mapped": 0.02, "the 12 layers of ResNet-18, mapped": 0.36}
-"""CPU seconds of a design in a worker, 0 for the measured ones; the others are those of `design_speed`, rounded."""
+MANY = 1000  # workers, which have all designs in one round
+RECORDS = Path(__file__).parents[1] / "docs" / "results" / "data"
+MAPPED = 360.0
+"""CPU ms to map a design with the 12 layers of ResNet-18, as in `design_speed`."""
 
 LAYER = """
 workload:
@@ -136,8 +138,6 @@ class Enumeration:
     wall_s: float
     lines: int  # of the store
     entries: int  # of the store, each counted once
-    reading_s: float  # CPU seconds to read the store
-    tasks_per_s: float  # empty tasks
 
 
 def enumerated(question: DesignQuestion, backend: str, store: Path) -> Enumeration:
@@ -154,35 +154,49 @@ def enumerated(question: DesignQuestion, backend: str, store: Path) -> Enumerati
             "exhaustive", per_round=ROUND, neighbours=False, backend=backend, address=address, store=store,
             jobs=None if address else WORKERS), on_progress=kill)
         wall, after = time.monotonic() - start, spent()
-        rate = tasks_per_s(backend, address)
     keys = Counter(FORM.fullmatch(line)["key"] for file in store.glob("*.jsonl")
                    for line in file.read_bytes().splitlines(keepends=True))
+    return Enumeration(result, after - before, wall, keys.total(), len(keys))
+
+
+def ms_of_a_task(backend: str) -> float:
+    """CPU ms of an empty task in the program and in the processes of the scheduler."""
+    with cluster_of(backend) as address, (executors._dask if backend == "dask" else executors._ray)(
+            WORKERS, address) as cluster:
+        def sent(number: int) -> None:
+            for future in [cluster.submit(abs, [(1,)]) for _ in range(number)]:
+                cluster.result(future)
+
+        sent(WORKERS)
+        before = spent()
+        sent(EMPTY)
+        taken = spent() - before
+    return 1000 * (taken.program + taken.others) / EMPTY
+
+
+def ms_of_an_entry(folder: Path) -> float:
+    """CPU ms to read an entry of the store that another worker wrote."""
+    ResultStore(folder).opened().__enter__()
+    for _ in range(MANY):
+        store = ResultStore(folder)
+        for _ in range(10):
+            store.put(os.urandom(32).hex(), {"proven": {"energy_pj": 1e9, "cycles": 1e6, "root_edp": 1e7}})
     start = time.process_time()
-    ResultStore(store).get("0" * 64)
-    return Enumeration(result, after - before, wall, keys.total(), len(keys), time.process_time() - start, rate)
-
-
-def tasks_per_s(backend: str, address: str | None) -> float:
-    """Empty tasks in a second, sent one by one."""
-    if backend == "processes":
-        with worker_processes(WORKERS) as shared:
-            list(shared(abs, [(1,)] * WORKERS))
-            start = time.monotonic()
-            list(shared(abs, [(1,)] * EMPTY))
-            return EMPTY / (time.monotonic() - start)
-    with (executors._dask if backend == "dask" else executors._ray)(WORKERS, address) as cluster:
-        start = time.monotonic()
-        for future in [cluster.submit(abs, [(1,)]) for _ in range(EMPTY)]:
-            cluster.result(future)
-        return EMPTY / (time.monotonic() - start)
+    ResultStore(folder).get("0" * 64)
+    return 1000 * (time.process_time() - start) / (10 * MANY)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", default="dask", choices=executors.BACKENDS)
+    parser.add_argument("--many", action="store_true")
     parser.add_argument("--designs", type=int, default=100_000, help="a multiple of 1,000")
     add_output(parser)
     options = parser.parse_args()
+    if options.many:
+        with markdown(options.output) as write, tempfile.TemporaryDirectory() as folder:
+            write_many(ms_of_an_entry(Path(folder)), write)
+        return
     space, values = read_space("bundled:spaces/gemmini_large"), finer(options.designs)
     space = replace(space, parameters=tuple(replace(each, values=values[each.name]) for each in space.parameters))
     with markdown(options.output) as write, tempfile.TemporaryDirectory() as folder:
@@ -194,7 +208,7 @@ def main() -> None:
 
 
 def write_tables(backend: str, size: int, run: Enumeration, write: Write) -> None:
-    """Writes counts, costs, and what many workers would make of the same designs."""
+    """Writes counts and costs."""
     outcomes, name = run.result.outcomes, backend.capitalize()
     figures = [(each.point, each.energy_pj, each.cycles, each.bounds) for each in outcomes]
     write("## Counts\n\n" + heading("workers", "designs", "outcomes", "different designs", "mapped", "proved worse",
@@ -204,18 +218,27 @@ def write_tables(backend: str, size: int, run: Enumeration, write: Write) -> Non
               f"{sum(each.pruned for each in outcomes):,}", f"{run.entries:,}", run.lines - run.entries,
               f"`{hashlib.sha256(repr(figures).encode()).hexdigest()[:12]}`"))
     write("\n## Costs\n\n" + heading("workers", "minutes", "CPU ms a design in workers", "in the program",
-                                     "in other processes", "empty tasks a second"))
+                                     "in other processes"))
     write(row(f"{WORKERS} of {name}", f"{run.wall_s / 60:.1f}", *(f"{1000 * seconds / size:.2f}" for seconds in (
-        run.spent.workers, run.spent.program, run.spent.others)), f"{run.tasks_per_s:.0f}"))
-    write("\n## Many workers\n\n" + heading(
-        "cluster", "a design", "CPU ms of a design", f"seconds of {MANY:,} workers", "of each, reading the store",
-        "of the scheduler", "of the program", f"times as fast as {WORKERS} workers"))
-    program, tasks = run.spent.program, size / max(1, size // (executors.TASKS * MANY))
-    for cost, given in COSTS.items():
-        work, scheduler = given * size or run.spent.workers, tasks / run.tasks_per_s
-        workers = work / MANY + run.reading_s
-        write(row(name, cost, f"{1000 * work / size:.1f}", f"{workers:.1f}", f"{run.reading_s:.1f}", f"{scheduler:.1f}",
-                  f"{program:.1f}", f"{max(work / WORKERS, program) / max(workers, scheduler, program):.0f}"))
+        run.spent.workers, run.spent.program, run.spent.others))))
+
+
+def write_many(entry_ms: float, write: Write) -> None:
+    """Writes what many workers would make of the recorded runs, at the recorded cost of a design and at `MAPPED`."""
+    write(heading("cluster", "CPU ms of a design in a worker", "its seconds", "of them, reading the store",
+                  "CPU ms of a task", "tasks", "seconds of the scheduler", "CPU ms of an outcome",
+                  "seconds of the program", f"times as fast as {WORKERS} workers"))
+    for backend in ("dask", "ray"):
+        counts, costs = read_record(RECORDS / f"designs_on_{backend}.json").tables[:2]
+        size, entries = (int(counts.column(name)[0].replace(",", "")) for name in ("designs", "entries of the store"))
+        each, outcome = (float(costs.column(name)[0]) for name in ("CPU ms a design in workers", "in the program"))
+        task, tasks = ms_of_a_task(backend), size // max(1, size // (executors.TASKS * MANY))
+        scheduler, program, reading = tasks * task / 1000, size * outcome / 1000, entries * entry_ms / 1000
+        for cost in (each, MAPPED):
+            worker = size * cost / MANY / 1000 + reading
+            faster = max(size * cost / WORKERS / 1000, program) / max(worker, scheduler, program)
+            write(row(backend.capitalize(), f"{cost:.1f}", f"{worker:.1f}", f"{reading:.2f}", f"{task:.2f}",
+                      f"{tasks:,}", f"{scheduler:.1f}", f"{outcome:.2f}", f"{program:.1f}", f"{faster:.0f}"))
 
 
 if __name__ == "__main__":

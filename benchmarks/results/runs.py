@@ -69,6 +69,7 @@ RUNS = {
     "design_front": Run("benchmarks/design_front.py", 5, "--evaluations 20", 1),
     "designs_on_dask": Run("benchmarks/design_scale.py --backend dask", 12, "--designs 2000", 1.5, alone=True),
     "designs_on_ray": Run("benchmarks/design_scale.py --backend ray", 12, "--designs 2000", 1.5, alone=True),
+    "designs_on_many": Run("benchmarks/design_scale.py --many", 0.5, "", 0.5, alone=True),
     "design_timeloop": Run("fadiff-mapper design ... --verify", 10, output=""),
     "imperfect_factors": Run("benchmarks/imperfect_factors.py", 10, "--design eyeriss_like", 2,
                              programs=("timeloop-model",)),
