@@ -7,8 +7,8 @@
 The space is that of `gemmini_large` with finer steps, the layer one of ResNet-18. The method `exhaustive` maps every
 design or proves that it is no better than a known one. After a third of the designs a worker gets SIGKILL. The first
 table counts outcomes and entries of the store; equal hashes of all outcomes are equal answers. The second has CPU
-seconds by process. With `--many` the cost of a design comes from the recorded runs; that of a task in the program and in
-the scheduler is measured with empty tasks, that of the store with the lines of many workers.
+seconds by process. With `--many` the cost of a design comes from the recorded runs. The cost of a task in the program and
+in the scheduler is measured with empty tasks, that of the store with the lines of many workers.
 """
 
 from __future__ import annotations
