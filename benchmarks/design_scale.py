@@ -7,8 +7,8 @@
 The space is that of `gemmini_large` with finer steps, the layer one of ResNet-18. The method `exhaustive` maps every
 design or proves that it is no better than a known one. After a third of the designs a worker gets SIGKILL. The first
 table counts outcomes and entries of the store; equal hashes of all outcomes are equal answers. The second has CPU
-seconds by process. With `--many` the cost of a design comes from the recorded runs. The cost of a task in the program and
-in the scheduler is measured with empty tasks, that of the store with the lines of many workers.
+seconds by process. With `--many` the cost of a design comes from the recorded runs. The cost of a task in the program
+and in the scheduler is measured with empty tasks, that of the store with the lines of many workers.
 """
 
 from __future__ import annotations
@@ -228,8 +228,10 @@ def write_many(entry_ms: float, write: Write) -> None:
     write(heading("cluster", "CPU ms of a design in a worker", "its seconds", "of them, reading the store",
                   "CPU ms of a task", "tasks", "seconds of the scheduler", "CPU ms of an outcome",
                   "seconds of the program", f"times as fast as {WORKERS} workers"))
-    for backend in ("dask", "ray"):
-        counts, costs = read_record(RECORDS / f"designs_on_{backend}.json").tables[:2]
+    for backend in executors.BACKENDS[1:]:
+        if not (file := RECORDS / f"designs_on_{backend}.json").exists():
+            continue
+        counts, costs = read_record(file).tables[:2]
         size, entries = (int(counts.column(name)[0].replace(",", "")) for name in ("designs", "entries of the store"))
         each, outcome = (float(costs.column(name)[0]) for name in ("CPU ms a design in workers", "in the program"))
         task, tasks = ms_of_a_task(backend), size // max(1, size // (executors.TASKS * MANY))
