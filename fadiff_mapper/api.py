@@ -35,8 +35,15 @@ if TYPE_CHECKING:
     from fadiff_mapper.design.space import DesignSpace, is_space, read_space
     from fadiff_mapper.inference.infer import InferenceResult
     from fadiff_mapper.inference.language_model import LanguageModel, read_model
-    from fadiff_mapper.inputs.load import Source, load, load_mapping, read_document, refuse_missing_energies
-    from fadiff_mapper.inputs.load_layers import files_of, load_layers
+    from fadiff_mapper.inputs.load import (
+        Source,
+        files_of,
+        load,
+        load_layers,
+        load_mapping,
+        read_document,
+        refuse_missing_energies,
+    )
     from fadiff_mapper.inputs.spec.mapping import Mapping
     from fadiff_mapper.model.evaluate_spec import evaluate
     from fadiff_mapper.model.stats import Stats
@@ -64,8 +71,8 @@ _HOME = {
     "calibration.measured_points": ("read_measured",), "design.result": ("DesignResult",),
     "design.space": ("DesignSpace", "is_space", "read_space"),
     "inference.infer": ("InferenceResult",), "inference.language_model": ("LanguageModel", "read_model"),
-    "inputs.load": ("load", "load_mapping", "read_document", "refuse_missing_energies"),
-    "inputs.load_layers": ("files_of", "load_layers"), "inputs.spec.mapping": ("Mapping",), "model.stats": ("Stats",),
+    "inputs.load": ("files_of", "load", "load_layers", "load_mapping", "read_document", "refuse_missing_energies"),
+    "inputs.spec.mapping": ("Mapping",), "model.stats": ("Stats",),
     "model.evaluate_spec": ("evaluate",), "network.options": ("NetworkOptions",),
     "network.result": ("NetworkResult",), "search.explanation.explain_run": ("explain_run", "read_run"),
     "search.result": ("Result",), "timeloop.calls": ("call_mapper", "call_model"), "timeloop.doctor": ("examine",),

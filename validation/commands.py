@@ -21,7 +21,7 @@ from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.output.run_files import versions
-from fadiff_mapper.output.terminal.console import console, progress_line, table
+from fadiff_mapper.output.terminal.console import Screen, progress_line, table
 from fadiff_mapper.timeloop.find_programs import find_real
 from fadiff_mapper.timeloop.run_model import CLEARED
 
@@ -222,7 +222,7 @@ def _print(context: Context, folder: Path) -> None:
     printed = table(summary.title, *summary.head)
     for row in summary.rows:
         printed.add_row(*row)
-    console().print(printed)
+    Screen().print(printed)
     say("\n" + verdict(context) + f"\nReport: {folder / 'report.html'}")
     for failure in context.failures[:10]:
         say(f"no answer: {failure}", sys.stderr)

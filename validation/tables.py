@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.inputs.energy import recorded_tables
 from fadiff_mapper.inputs.energy.accelergy_tables import complete_answer
-from fadiff_mapper.inputs.energy.choose_source import installed
+from fadiff_mapper.inputs.energy.choose_source import installed, recorded_tables
 from fadiff_mapper.inputs.energy.estimated_tables import estimated
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.arch import Architecture
@@ -63,7 +62,7 @@ def _prices(design: str, program: str) -> list[Price]:
     files = (str(bundled_files.find(f"arch/{design}")), str(bundled_files.find("problems/conv")))
     spec, nothing = load(*files, energy="built-in"), Tables()
     arch = spec.arch
-    sources = (complete_answer(arch, spec.literal, program).tables, recorded_tables.tables_for(arch) or nothing,
+    sources = (complete_answer(arch, spec.literal, program).tables, recorded_tables(arch) or nothing,
                estimated(arch, nothing), nothing)
     columns = [energies(arch, tables) for tables in sources]
     return [Price(design, *key, *(column[key] for column in columns)) for key in columns[0]]

@@ -29,7 +29,7 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.inputs.yaml.input_file import decoded, read_bytes
+from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.inputs.yaml.located import Map, plain, with_places
 from fadiff_mapper.inputs.yaml.place import Where
@@ -181,7 +181,7 @@ def read_measured(file: str | os.PathLike[str], architecture: Map) -> tuple[Meas
 
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """The rows by column, each with its place in the file. Raises FadiffError."""
-    content = decoded(read_bytes(file, TABLE, LARGEST_TABLE), Where(str(file)), TABLE)
+    content = read_text(file, TABLE, LARGEST_TABLE)
     try:
         with StringIO(content, newline="") as text:
             table = csv.DictReader(text, strict=True)

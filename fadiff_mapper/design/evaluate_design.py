@@ -39,7 +39,7 @@ from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.v04.document import translated_architecture
-from fadiff_mapper.inputs.yaml.leniency import Leniency
+from fadiff_mapper.inputs.yaml.place import Leniency
 from fadiff_mapper.model.evaluate_spec import is_sparse
 from fadiff_mapper.network.network_bound import LeastLayer, least_work, network_least
 from fadiff_mapper.network.one_design import with_problem

@@ -27,7 +27,6 @@ from fadiff_mapper.inputs.spec.tables import storage_energy
 from fadiff_mapper.inputs.v04.document import is_v04, translated_architecture
 from fadiff_mapper.inputs.v04.nodes import DECLARED
 from fadiff_mapper.inputs.yaml.expressions import CONSTANTS, FUNCTIONS, Literal, evaluate, syntax_tree
-from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.located import (
     LARGEST_WHOLE,
     Check,
@@ -42,7 +41,7 @@ from fadiff_mapper.inputs.yaml.located import (
     sequence,
     text,
 )
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import Leniency, Where
 
 Value: TypeAlias = int | float | str  # a value of a parameter: a number, or a word such as "LPDDR4"
 

@@ -1,18 +1,21 @@
-"""From files (or one dict) to a `Spec`: everything that the input says about one layer on one design."""
+"""From files (or one dict) to a `Spec`: everything that the input says about one layer on one design, or about many."""
 
 from __future__ import annotations
 
+import glob
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.inputs.energy.choose_source import check_choice, find_tables, operation_figures
+from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
+from fadiff_mapper.inputs.energy.choose_source import find_tables, operation_figures
 from fadiff_mapper.inputs.energy.source_names import COMPLETES
-from fadiff_mapper.inputs.native.arch import check_bandwidth_scales, read_architecture
+from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.native.constraints import read_constraints
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.native.mapping import read_mapping
@@ -26,10 +29,9 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import METRICS, WARNING, MapperOptions, Spec
 from fadiff_mapper.inputs.spec.tables import Tables, missing_actions
 from fadiff_mapper.inputs.v04.document import is_v04, translate
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.inputs.yaml.load import load_file, load_files
+from fadiff_mapper.inputs.yaml.load import combined, load_file, load_files
 from fadiff_mapper.inputs.yaml.located import Map, Reader, mapping, one_of, plain, sequence, with_places
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 ARCHITECTURE_KEYS = ("architecture", "arch")
 """Both spellings that Timeloop reads."""
@@ -46,6 +48,8 @@ UNSET = (None, False, -1, "timeloop-mapper")
 """Values by which Timeloop's front end says that an option is not used; they need no word."""
 Source = str | os.PathLike[str] | AnyMapping[str, Any]
 """A YAML file by its path, a bundled file as `bundled:NAME`, or one dict with the sections of an input."""
+YAML = (".yaml", ".yml")
+"""Endings of the files that are read from a folder on the command line."""
 
 
 def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled",
@@ -59,7 +63,7 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
         *sources: Any number of YAML files in any order (paths, or names such as `bundled:arch/gemmini_large`; the
             name of a folder stands for all files in it), or one dict of the same sections.
         jinja_data: Variables of the files' Jinja2 templates.
-        energy: Where energies come from that no ERT in the input gives, one of `energy.choose_source.CHOICES`.
+        energy: Where energies come from that no ERT in the input gives, one of `energy.source_names.CHOICES`.
         strict: Whether input that Timeloop ignores or puts up with is an error; else it is a warning of the spec's,
             and the numbers are Timeloop's.
         bits: Bits of an element by tensor, in place of those in the problem's instance, such as
@@ -72,8 +76,82 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
         SpecError: Bad input, one line per mistake, with file, line and YAML path.
         FadiffError: There is no bundled file of a name, or Accelergy is asked and fails.
     """
-    check_choice(energy)
     return read_spec(read_document(*sources, jinja_data=jinja_data), source_files(sources), energy, strict, bits=bits)
+
+
+def load_layers(*names: str | os.PathLike[str], jinja_data: AnyMapping[str, Any] | None = None,
+                energy: str = "bundled", strict: bool = True,
+                bits: AnyMapping[str, Any] | None = None) -> dict[str, Spec]:
+    """Reads one spec for every problem among some files, each together with all files that are no problem.
+
+    A file is a problem where its problem section has an instance. Where at most one file is, all files make one spec.
+
+    Args:
+        *names: Files in any order, folders or patterns of them, or names with `bundled:` in front.
+        jinja_data: Variables of the files' Jinja2 templates.
+        energy: As in `load`.
+        strict: As in `load`.
+        bits: As in `load`, in all problems.
+
+    Returns:
+        The specs by unique names: that of the problem's file, with the folder's in front where several files have the
+        same name; "" where no file is a problem by itself.
+
+    Raises:
+        FadiffError: As in `load`.
+    """
+    files = files_of(list(map(str, names)))
+    trees = {file: load_file(file, jinja_data=jinja_data) for file in files}
+    problems = [file for file, tree in trees.items()
+                if isinstance(tree.get("problem"), Map) and "instance" in tree["problem"]]
+    first = problems[0].stem if problems else ""
+    unique = [first] if len(problems) < 2 else unique_names(problems)
+    used = {name: [file for file in files if file not in problems or file == own]
+            for name, own in zip(unique, problems or [Path()], strict=True)}
+    return {name: read_spec(combined([trees[file] for file in own]), tuple(map(str, own)), energy, strict, bits=bits)
+            for name, own in used.items()}
+
+
+def unique_names(files: Sequence[Path]) -> list[str]:
+    """A unique name for each file: its stem, else with its folder's name, else with a number.
+
+    Run folders get these names: `...yaml` becomes `_..`, not the folder around.
+    """
+    names = [file.stem if file.stem.strip(".") else f"_{file.stem}" for file in files]
+    count = Counter(names)
+    longer = [name if count[name] == 1 else f"{file.resolve().parent.name}.{name}"
+              for name, file in zip(names, files, strict=True)]
+    count = Counter(longer)
+    numbered = [name if count[name] == 1 else f"{name}.{index}" for index, name in enumerate(longer, 1)]
+    # where another file has such a name with a number, all are numbered
+    return numbered if len(set(numbered)) == len(files) else [f"{name}.{i}" for i, name in enumerate(longer, 1)]
+
+
+def files_of(names: Sequence[str]) -> list[Path]:
+    """The files behind the names on a command line, each once, in order.
+
+    A name is a file, a folder (its YAML files), a pattern such as `layers/*.yaml`, or `bundled:` with the name of a
+    bundled file or of a folder of such files. FadiffError where one holds no file; a file that does not exist is left
+    to its reader, which names the nearest one.
+    """
+    found: list[Path] = []
+    for name, path in zip(names, map(Path, names), strict=True):
+        if name.startswith(bundled_files.PREFIX):
+            found += bundled_files.all_paths(name)
+        elif path.is_dir():
+            inside = sorted(entry for entry in path.iterdir() if entry.suffix in YAML and entry.is_file())
+            if not inside:
+                raise FadiffError(f"{name}: there is no YAML file in this folder; accepted: files that end in "
+                                  f"{' or '.join(YAML)}")
+            found += inside
+        elif glob.has_magic(name) and not path.exists():
+            matching = sorted(Path(entry) for entry in glob.glob(name) if Path(entry).is_file())
+            if not matching:
+                raise FadiffError(f"{name}: no file matches this pattern")
+            found += matching
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
 
 
 def source_files(sources: Iterable[Source]) -> tuple[str, ...]:
@@ -159,12 +237,13 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         """What a section says; None where it is empty or not there."""
         return read(document[name], document.at(name), *arguments) if document.get(name) else None
 
-    arch = (like.arch if like is not None and strict and like.arch.native == {arch_key: document[arch_key]}
-            else read_architecture(document[arch_key], document.at(arch_key), arch_key, leniency))
     # The translation of v0.4 has read the problem already, as constraints there speak of its dimensions.
     problem, literal_problem = ((translation.problem, translation.literal_problem) if translation
                                 else read_problem(document["problem"], document.at("problem"), keys, leniency))
-    check_bandwidth_scales(document[arch_key], arch, problem.dataspace_names(), leniency)
+    names = problem.dataspace_names()
+    arch = (like.arch if like is not None and strict and like.arch.native == {arch_key: document[arch_key]}
+            and {name for level in like.arch.levels for name in level.bandwidth_scale} <= {*names}
+            else read_architecture(document[arch_key], document.at(arch_key), arch_key, leniency, names))
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
     constraints = read_constraints(document, arch.levels, fanouts, problem, leniency)
     options = section("mapper", read_mapper, leniency) or MapperOptions()

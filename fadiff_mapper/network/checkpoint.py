@@ -24,7 +24,7 @@ from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
 from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.inputs.native.merged_input import merged_sections
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.inputs.yaml.input_file import decoded, read_bytes
+from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.located import with_places
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
@@ -190,7 +190,7 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
     if not path.exists():
         return Checkpoint(path, head, specs)
     try:
-        content = json.loads(decoded(read_bytes(path, "a checkpoint", LARGEST), Where(str(path)), "a checkpoint"))
+        content = json.loads(read_text(path, "a checkpoint", LARGEST))
     except (ValueError, RecursionError) as error:
         raise FadiffError(f"{path}: not a checkpoint that can be read: {error}") from None
     if not isinstance(content, dict) or not all(isinstance(content.get(key), dict) for key in ("layers", "groups")):

@@ -30,14 +30,9 @@ SPECS, STATS = ["", "    SPECS", "    -----"], ["", "    STATS", "    -----"]
 """Headings of a component's attributes, and of its numbers."""
 
 
-def fixed(value: float) -> str:
-    """The value with two decimals; 0 / 0 as the C++ library prints it, "-nan"."""
-    return "-nan" if math.isnan(value) else f"{value:.2f}"
-
-
-def specified(value: float | None) -> str:
-    """The value with two decimals, or "-" if unspecified (None)."""
-    return "-" if value is None else fixed(value)
+def fixed(value: float | None) -> str:
+    """The value with two decimals, "-" if unspecified (None); 0 / 0 as the C++ library prints it, "-nan"."""
+    return "-" if value is None else "-nan" if math.isnan(value) else f"{value:.2f}"
 
 
 def single_ratio(above: int, below: int) -> float:
@@ -73,8 +68,8 @@ def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
                  ("Metadata storage depth", level.metadata.depth or "-")]
     rows += [
         ("Cluster size", level.cluster_size), ("Instances", f"{level.instances} ({level.mesh_x}*{level.mesh_y})"),
-        ("Shared bandwidth", specified(level.shared_bandwidth)), ("Read bandwidth", specified(level.read_bandwidth)),
-        ("Write bandwidth", specified(level.write_bandwidth)), ("Multiple buffering", fixed(level.multiple_buffering)),
+        ("Shared bandwidth", fixed(level.shared_bandwidth)), ("Read bandwidth", fixed(level.read_bandwidth)),
+        ("Write bandwidth", fixed(level.write_bandwidth)), ("Multiple buffering", fixed(level.multiple_buffering)),
         (names[3], "-" if level.usable is None else level.usable), ("Min utilization", fixed(level.min_utilization))]
     if sparse:
         from fadiff_mapper.model.sparse_design import storage_energies  # dense designs do not load it
@@ -203,7 +198,7 @@ def network_lines(spec: Spec, stats: Stats, network: dict[str, Any]) -> list[str
     named = next((noc for noc in spec.arch.named_interconnects if noc.name == priced.name), None)
     written = written_components(spec.arch)[named.name if named else level.name].own
     wires = named.wires if named else level.interconnect
-    energy = {key: f"{specified(written_number(written, key))} pJ"
+    energy = {key: f"{fixed(written_number(written, key))} pJ"
               for key in ("router_energy", "wire_energy", "energy-per-ingress")}
     drained = named.wires.fill_latency if named and named.outwards is not None else level.interconnect.drain_latency
     latencies: Rows = [("Fill latency", int(wires.fill_latency) if priced.ways & INWARDS else 0),
@@ -288,19 +283,16 @@ def stats_txt(spec: Spec, stats: Stats) -> str:
     reductions = (stats.actual_computes - outputs) % WRAP  # all computes but each output's first
     operations = (stats.actual_computes + reductions) % WRAP
     required = sum(outermost.values())
-
-    def per_byte(word_bits: int, words: int) -> str:
-        return fixed(single_ratio(operations, word_bits * words // 8))
-
     lines += ["", "Operational Intensity Stats", "---------------------------", *_lines([
         ("Total elementwise ops", stats.actual_computes), ("Total reduction ops", reductions),
         ("Total ops", operations), ("Total memory accesses required", required),
-        ("Optimal Op per Byte", per_byte(spec.arch.levels[-1].word_bits, required))], 40), ""]
+        ("Optimal Op per Byte", fixed(single_ratio(operations, spec.arch.levels[-1].word_bits * required // 8)))],
+        40), ""]
     for its_level, level in zip(spec.arch.levels, stats.levels, strict=True):
         lines.append(f"=== {its_level.name} ===")
         if accesses := storage_accesses(level):
             lines += _lines([("Total scalar accesses", accesses),
-                             ("Op per Byte", per_byte(its_level.word_bits, accesses))], 40)
+                             ("Op per Byte", fixed(single_ratio(operations, its_level.word_bits * accesses // 8)))], 40)
     edp_j_cycle = float(np.float32(stats.cycles)) * stats.energy_pj / 1e12  # cycles in single precision, as in Timeloop
     lines += ["", "", "Summary Stats", "-------------",
               f"GFLOPs (@1GHz): {fixed(single_ratio(operations, stats.cycles))}",

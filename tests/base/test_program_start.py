@@ -39,7 +39,7 @@ sys.exit(main())
     ("fadiff_mapper.__main__", "argparse", ["check", "none.yaml"]),
     ("fadiff_mapper.__main__", "fadiff_mapper.cli.commands", ["bundled"]),
     ("fadiff_mapper.__main__", "numpy", ["check", "bundled:arch/gemmini_small"]),
-    ("fadiff_mapper.__main__", "fadiff_mapper.inputs.load_layers", [
+    ("fadiff_mapper.__main__", "fadiff_mapper.inputs.load", [
         "map", "bundled:arch/gemmini_small", "bundled:problems/conv", "-o", "out"]),
     ("fadiff_validation.__main__", "fadiff_mapper.cli.arguments", ["--help"]),
 ])

@@ -21,7 +21,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.standard_streams import printable, say, say_error, shown
 from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.cli import main
-from fadiff_mapper.output.terminal.console import console, table
+from fadiff_mapper.output.terminal.console import Screen, table
 
 PACKAGE = Path(fadiff_mapper.__file__).parent
 ENCODINGS = ("ascii", "latin-1", "cp437", "shift_jis", "utf-8", "utf-16", None)
@@ -75,8 +75,8 @@ def test_tables_and_lines_hold_nothing_that_steers_a_terminal(encoding: str, mon
     rows = table(HOSTILE, HOSTILE, "b", text=1)
     rows.add_row(HOSTILE, "1")
     rows.caption = HOSTILE
-    console().print(rows)
-    console().print(f"written to {HOSTILE}")
+    Screen().print(rows)
+    Screen().print(f"written to {HOSTILE}")
     say(HOSTILE)
     sys.stdout.flush()
     lines = raw.getvalue().decode(encoding).splitlines()

@@ -20,7 +20,7 @@ from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.cli import main
-from fadiff_mapper.inputs.energy import accelergy_tables, recorded_tables
+from fadiff_mapper.inputs.energy import accelergy_tables, choose_source
 from fadiff_mapper.inputs.energy.accelergy_components import described
 from fadiff_mapper.inputs.energy.accelergy_tables import (
     LOG,
@@ -373,7 +373,7 @@ def test_asking_for_accelergy_where_it_is_not_is_an_error(
 def test_the_real_accelergy_gives_the_bundled_tables() -> None:
     spec = design("weight_stationary")
     program = shutil.which("accelergy")
-    recorded = recorded_tables.tables_for(spec.arch)
+    recorded = choose_source.recorded_tables(spec.arch)
     assert program is not None and recorded is not None
     found = complete_answer(spec.arch, spec.literal, program).tables
     assert {table.component: table.actions for table in found.ert if "inter_" not in table.component} \

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import torch
 import yaml
 
 from fadiff_mapper import evaluate, load
 from fadiff_mapper.base.bundled_files import find
-from fadiff_mapper.inputs.energy.dosa_tables import accumulator_pj, scratchpad_pj
 from fadiff_mapper.inputs.spec.spec import Spec
 
 
@@ -53,9 +51,3 @@ def test_results_name_the_formula_and_have_no_area() -> None:
     assert stats["energy_source"]["Accumulator"] == "DOSA's formula for an accumulator of 8 KB, array of side 16"
     assert stats["energy_source"]["Scratchpad"] == "DOSA's formula for a scratchpad of 8 KB"
     assert stats["area_mm2"] == 0
-
-
-def test_the_formulas_are_differentiable() -> None:
-    kilobytes, side = (torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (32.0, 16.0))
-    assert torch.autograd.gradcheck(accumulator_pj, (kilobytes, side))
-    assert torch.autograd.gradcheck(scratchpad_pj, (kilobytes,))

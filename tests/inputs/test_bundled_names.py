@@ -8,8 +8,7 @@ import pytest
 
 from fadiff_mapper import FadiffError, load
 from fadiff_mapper.base.bundled_files import find
-from fadiff_mapper.inputs.load import load_mapping
-from fadiff_mapper.inputs.load_layers import files_of, load_layers
+from fadiff_mapper.inputs.load import files_of, load_layers, load_mapping
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.workload.readers.load_network import load_network
 

@@ -19,9 +19,9 @@ from fadiff_mapper.inputs.native.constraints import read_constraints
 from fadiff_mapper.inputs.native.problem import read_problem
 from fadiff_mapper.inputs.v04.constraints import fill_greedily
 from fadiff_mapper.inputs.v04.document import is_v04, translate
-from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.load import load_files, load_text
 from fadiff_mapper.inputs.yaml.located import plain
+from fadiff_mapper.inputs.yaml.place import Leniency
 
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "timeloop_specs"

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.inputs.yaml.expressions import ExpressionError, Literal, evaluate, resolve
+from fadiff_mapper.inputs.yaml.place import Where
 
+HERE = Where("a.yaml", path="width")
 NAMES = {"depth": 512, "width": 64, "spec": {"problem": {"instance": {"C": 3, "M": 8}}}, "sizes": [4, 5]}
 
 
@@ -80,19 +82,19 @@ def test_a_misspelt_name_is_corrected() -> None:
 
 
 def test_quoted_text_is_never_an_expression() -> None:
-    assert resolve("width", NAMES) == 64
-    assert resolve(Literal("width"), NAMES) == "width"
-    assert resolve(["width"], NAMES) == ["width"]
+    assert resolve("width", HERE, NAMES) == 64
+    assert resolve(Literal("width"), HERE, NAMES) == "width"
+    assert resolve(["width"], HERE, NAMES) == ["width"]
 
 
 def test_numeric_text_needs_no_parser() -> None:
-    assert [resolve(text, {}) for text in ("12", "0777", "True", "1e-9", " 3 ")] == [12, 777, True, 1e-9, 3]
+    assert [resolve(text, HERE, {}) for text in ("12", "0777", "True", "1e-9", " 3 ")] == [12, 777, True, 1e-9, 3]
 
 
 @pytest.mark.parametrize("text", ["40nm", "32 KB", "1 ns"])
 def test_unquoted_text_that_is_no_expression_is_a_number_with_a_unit_or_needs_quotes(text: str) -> None:
-    with pytest.raises(ExpressionError, match=r"accepted: a number without a unit, an expression .*, or a string in"):
-        resolve(text, NAMES)
+    with pytest.raises(SpecError, match=r"^a[.]yaml: width: .*accepted: a number without a unit, an expression"):
+        resolve(text, HERE, NAMES)
 
 
 PIECES = ["1", "2.5", "'a'", "depth", "sizes", "spec", "(", ")", "[", "]", "+", "-", "*", "**", "/", "//", "%", "<<",

@@ -27,19 +27,17 @@ from fadiff_mapper.inputs.spec.arch import (
     StorageLevel,
 )
 from fadiff_mapper.inputs.spec.tables import BITS_PER_KIB
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, Table, integer, mapping, number, plain, readers, text
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
-STORAGE_CLASSES = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage")
-COMPUTE_CLASSES = ("mac", "compute")
-"""A class whose name contains one of these words is of that sort (Timeloop's rule); other classes are left out."""
 INTERCONNECT_CLASSES = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast")
 """The classes of components that are interconnects; the first two are the same."""
+ROLES: AnyMapping[str, tuple[str, ...]] = {
+    "storage": ("DRAM", "SRAM", "regfile", "smartbuffer", "storage"), "compute": ("mac", "compute"),
+    "network": INTERCONNECT_CLASSES}
+"""A component whose class contains one of these words has that role; the first match counts (Timeloop's rule)."""
 UNNAMED = "__ARITH__"
 """Timeloop's name for an arithmetic without one, as old list formats write it."""
-BANDWIDTH_SCALE = "per_dataspace_bandwidth_consumption_scale"
-"""The attribute with a factor on the bandwidth demand of each data space that it names."""
 MOST_LEVELS = 64
 """Storage levels, fan-outs of the v0.4 dialect included. Machines have fewer than 10."""
 RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
@@ -56,10 +54,6 @@ class Component(NamedTuple):
     instances: int  # instances by the ranges of names
     where: Where
 
-    def is_one_of(self, words: Sequence[str]) -> bool:
-        """Whether its class contains one of these words."""
-        return any(word in self.kind for word in words)
-
     def reader(self, table: Table, leniency: Leniency) -> Reader:
         """A reader of its attributes; meets those that look like misspelt ones of `LEVEL_ATTRIBUTES`."""
         for key in self.attributes:
@@ -71,6 +65,11 @@ class Component(NamedTuple):
                         f'Timeloop ignores the attribute "{key}" of "{self.name}" (did you mean "{meant}"?)',
                         f'"{meant}"', "")])
         return Reader(self.attributes, leniency, table)
+
+
+def role_of(kind: str, roles: AnyMapping[str, tuple[str, ...]] = ROLES) -> str:
+    """The role of a component by its class; "" of a class that plays none, which the model leaves out."""
+    return next((role for role, words in roles.items() if any(word in kind for word in words)), "")
 
 
 @cache
@@ -95,16 +94,18 @@ def _meant(key: str) -> str:
     return meant if near else ""
 
 
-def read_architecture(node: Any, where: Where, key: str = "architecture", leniency: Leniency = STRICT) -> Architecture:
+def read_architecture(node: Any, where: Where, key: str = "architecture", leniency: Leniency = STRICT,
+                      dataspaces: Sequence[str] | None = None) -> Architecture:
     """Reads an architecture, a tree under `subtree` or lists, and flattens it as Timeloop's model does.
 
-    `key`, "architecture" or "arch", is the top-level key under which it is written out again.
+    Args:
+        key: "architecture" or "arch", the top-level key under which it is written out again.
+        dataspaces: Names of the data spaces, which alone can have bandwidth scales; None: any name.
     """
     components, name = _components(underscored(mapping(node, where)), leniency)
-    memories = [component for component in components if component.is_one_of(STORAGE_CLASSES)]
-    units = [component for component in components
-             if component.is_one_of(COMPUTE_CLASSES) and not component.is_one_of(STORAGE_CLASSES)]
-    levels = tuple(reversed([_storage(component, leniency) for component in memories]))
+    memories = [component for component in components if role_of(component.kind) == "storage"]
+    units = [component for component in components if role_of(component.kind) == "compute"]
+    levels = tuple(reversed([_storage(component, leniency, dataspaces) for component in memories]))
     arithmetic = []
     for unit in units:
         reader = unit.reader(keys.ARITHMETIC, leniency)
@@ -114,7 +115,7 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
     if len(arithmetic) != 1:
         raise where.error(f"{len(arithmetic)} arithmetic components", "one, with a class that contains mac or compute")
     if not levels:
-        raise where.error("no storage component", f"a class that contains {listed(STORAGE_CLASSES)}")
+        raise where.error("no storage component", f"a class that contains {listed(ROLES['storage'])}")
     if len(levels) > MOST_LEVELS:
         raise where.error(f"{len(levels)} storage levels", f"at most {MOST_LEVELS}")
     names = [level.name for level in levels] + [arithmetic[0].name]
@@ -137,20 +138,6 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
     return Architecture(name, levels, arithmetic[0], named, {key: plain(node)})
 
 
-def check_bandwidth_scales(node: Any, arch: Architecture, dataspaces: Sequence[str],
-                           leniency: Leniency = STRICT) -> None:
-    """Meets the bandwidth scales of data spaces that the problem lacks in the section `node`, from which `arch` is."""
-    unknown = [(level.name, key) for level in arch.levels for key in level.bandwidth_scale if key not in dataspaces]
-    if unknown:
-        components, _ = _components(underscored(node), Leniency(strict=False))  # the same tree has been read before
-        scales = {component.name: component.attributes[BANDWIDTH_SCALE] for component in components
-                  if BANDWIDTH_SCALE in component.attributes}
-        leniency.meet(Oddity(scales[name].at(key), f"scale of {key}",
-                             f'timeloop-model refuses a bandwidth scale of "{key}", which is no data space'
-                             f"{nearest(key, dataspaces)}", listed(dataspaces), "it scales nothing")
-                      for name, key in unknown)
-
-
 # From the tree or the lists to components.
 
 def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
@@ -165,7 +152,7 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
                       for node in (arithmetic, *nodes) if "instances" not in node)
         named = [(node, f"storage{i}", "DRAM" if node.get("technology") == "DRAM" else "storage")
                  for i, node in reversed(list(enumerate(nodes)))]
-        return [Component(bare(text(node.get("name", default), node.at("name"))), kind, node, 1, node.where)
+        return [Component(text(node.get("name", default), node.at("name")).split("[")[0], kind, node, 1, node.where)
                 for node, default, kind in (*named, (arithmetic, UNNAMED, "mac"))], ""
     reader = Reader(root, leniency, keys.ARCHITECTURE)
     subtree = reader.read("subtree")
@@ -177,7 +164,7 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
             raise subtree.where.error(f"{len(subtree)} subtrees side by side", "one subtree per node")
         node = next(readers(subtree, leniency, keys.NODE))
         node_name, empty = node.read("name"), Seq(where=node.node.where)
-        name = name or bare(node_name)
+        name = name or node_name.split("[")[0]
         instances *= span(node_name, node.at("name"))
         node.read("attributes")
         local, subtree = node.read("local", empty), node.read("subtree", empty)
@@ -187,14 +174,12 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
             attributes = reader.read("attributes", Map(where=reader.node.where))
             reader.refuse("sparse_optimizations", "in this dialect they stand in a section of their own")
             reader.finish(f' of the component "{own_name}"')
-            component = Component(bare(own_name), kind, attributes, instances * span(own_name, reader.at("name")),
-                                  reader.node.where)
-            if (component.is_one_of(INTERCONNECT_CLASSES) and kind not in INTERCONNECT_CLASSES
-                    and not component.is_one_of(STORAGE_CLASSES + COMPUTE_CLASSES)):
+            if role_of(kind) == "network" and kind not in INTERCONNECT_CLASSES:
                 raise reader.at("class").error(
                     f'the network "{own_name}" has the class "{kind}", which Timeloop refuses',
                     listed(INTERCONNECT_CLASSES))
-            components.append(component)
+            components.append(Component(own_name.split("[")[0], kind, attributes,
+                                        instances * span(own_name, reader.at("name")), reader.node.where))
     return components, name
 
 
@@ -202,11 +187,6 @@ def span(name: str, where: Where) -> int:
     """Number of elements in "name[a..b]", both ends counted; 1 without a range."""
     ends = RANGE.search(name)
     return integer()(ends[2], where) - integer()(ends[1], where) + 1 if ends else 1
-
-
-def bare(name: str) -> str:
-    """The name without its range."""
-    return name.split("[")[0]
 
 
 # From components to levels.
@@ -224,7 +204,7 @@ def _mesh(reader: Reader, instances: int) -> dict[str, int]:
     return {"instances": instances, "mesh_x": x, "mesh_y": y}
 
 
-def _storage(component: Component, leniency: Leniency) -> StorageLevel:
+def _storage(component: Component, leniency: Leniency, dataspaces: Sequence[str] | None) -> StorageLevel:
     name, kind, _, instances, where = component
     reader = component.reader(keys.MEMORY, leniency)
     mesh = _mesh(reader, instances)
@@ -277,8 +257,12 @@ def _storage(component: Component, leniency: Leniency) -> StorageLevel:
             '"allow_overbooking" is not supported: overbooked tiles are not modelled')
     half = reader.read("bandwidth")
     both = None if half is None else half / 2
-    scale = reader.read(BANDWIDTH_SCALE, Map(where=reader.node.where))
-
+    scale = reader.read("per_dataspace_bandwidth_consumption_scale", Map(where=reader.node.where))
+    if dataspaces is not None:
+        leniency.meet(Oddity(scale.at(key), f"scale of {key}",
+                             f'timeloop-model refuses a bandwidth scale of "{key}", which is no data space'
+                             f"{nearest(key, dataspaces)}", listed(dataspaces), "it scales nothing")
+                      for key in map(str, scale) if key not in dataspaces)
     if reader.read("tile_partition_supported"):
         raise reader.at("tile_partition_supported").error(
             '"tile_partition_supported" is not supported: Timeloop itself refuses it')
@@ -410,7 +394,8 @@ def written_components(arch: Architecture) -> dict[str, WrittenComponent]:
                                                          *entries([tree.get("arithmetic")])))
         of_nodes = ((entry, entry.get("attributes"), inherited) for entry in entries(tree.get("local")))
         for entry, own, outer in (*of_lists, *of_nodes):
-            yield WrittenComponent(bare(underscored(str(entry.get("name", "")))), attributes(own), outer, entry)
+            name: str = underscored(str(entry.get("name", "")))
+            yield WrittenComponent(name.split("[")[0], attributes(own), outer, entry)
         for node in entries(tree.get("subtree")):
             yield from inside(node, inherited)
 

@@ -8,7 +8,6 @@ are put together level by level.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed
@@ -16,7 +15,6 @@ from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.native.mapping import (
     LoopFactor,
     Order,
-    factors_text,
     parse_factors,
     parse_permutation,
     permutation_text,
@@ -25,9 +23,8 @@ from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.inputs.spec.keys import CONSTRAINT, CONSTRAINT_TYPES, NATIVE_CONSTRAINTS, picked
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, known, mapping, one_of, plain, sequence, text
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
 ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"
 """The sections by the names under which they are written out again."""
@@ -42,17 +39,12 @@ PARTS = {"fixed": "factor of", "maximum": "maximum factor of", "minimum": "minim
 """Part of a statement -> its name in messages."""
 
 
-@dataclass(frozen=True)
-class ConstraintStatement:
-    """One property of one level."""
+Statements = dict[tuple[str, str], tuple[Any, Where]]
+"""What is said about one level: kind and part of each statement -> its value and place.
 
-    level: int  # number of the storage level
-    kind: str  # "temporal", "spatial", "dataspace" or "parallelism"
-    # For loops "fixed.C", "minimum.C", "maximum.C" (C: a dimension), "order", "split" or a switch of reuse; for data
-    # spaces the name of one, or "no_coalesce"; for parallelism "min".
-    part: str
-    value: Any  # a number, an `Order`, a set of data spaces, or whether a data space is kept
-    where: Where  # place of the statement
+The kind is "temporal", "spatial", "dataspace" or "parallelism". The part is, for loops, "fixed.C", "minimum.C",
+"maximum.C" (C: a dimension), "order", "split" or a switch of reuse; for data spaces the name of one, or "no_coalesce";
+for parallelism "min". The value is a number, an `Order`, a set of data spaces, or whether a data space is kept."""
 
 
 def read_constraints(
@@ -71,9 +63,10 @@ def read_constraints(
     limits as plain lists with every factor and permutation as a string. Raises SpecError with all mistakes at once.
     """
     names = [level.name for level in levels]
-    statements: list[ConstraintStatement] = []
+    said: list[Statements] = [{} for _ in levels]
     native: dict[str, list[dict[str, Any]]] = {}
     mistakes: list[str] = []
+    repeated: list[str] = []
     document = underscored(document)
     trees = {key: document[key] for key in ("architecture", "arch") if isinstance(document.get(key), Map)}
     places = {ARCHITECTURE: [*((f"{key}.constraints", tree, "constraints") for key, tree in trees.items()),
@@ -87,28 +80,26 @@ def read_constraints(
         for _, where, value in written:
             for target, node in _listed(value, where, leniency):
                 try:
-                    found, literal = _statements(target, node, names, fanouts, problem, leniency)
-                    statements += found
-                    native.setdefault(section, []).append(literal)
+                    level, kind, found, literal = _statements(target, node, names, fanouts, problem, leniency)
                 except SpecError as error:
                     mistakes += error.problems
-    said: dict[tuple[int, str, str], ConstraintStatement] = {}
-    for one in statements:  # like Timeloop, the outermost level's keeps may be repeated
-        first = said.setdefault((one.level, one.kind, one.part), one)
-        if first is not one and not (one.kind == "dataspace" and one.level == len(levels) - 1
-                                     and one.value == first.value):
-            head, _, dimension = one.part.partition(".")
-            subject = (f"the data space {one.part}" if one.kind == "dataspace" and one.part != "no_coalesce"
-                       else f"the {one.kind} {PARTS.get(head, head)} {dimension}".rstrip())
-            mistakes.append(f"{one.where}: {subject} at {names[one.level]} is already constrained at {first.where}; "
-                            "accepted: one constraint for each")
-    if mistakes:
-        raise SpecError(*mistakes)
+                    continue
+                native.setdefault(section, []).append(literal)
+                for part, stated, place in found:
+                    first, first_place = said[level].get((kind, part), (None, None))
+                    said[level].setdefault((kind, part), (stated, place))
+                    if first_place is None or (kind == "dataspace" and level == len(levels) - 1 and stated == first):
+                        continue  # like Timeloop, the outermost level's keeps may be repeated
+                    head, _, dimension = part.partition(".")
+                    subject = (f"the data space {part}" if kind == "dataspace" and part != "no_coalesce"
+                               else f"the {kind} {PARTS.get(head, head)} {dimension}".rstrip())
+                    repeated.append(f"{place}: {subject} at {names[level]} is already constrained at {first_place}; "
+                                    "accepted: one constraint for each")
+    if mistakes or repeated:
+        raise SpecError(*mistakes, *repeated)
     return Constraints(
-        levels=tuple(_level([one for one in statements if one.level == i]) for i in range(len(levels))),
-        min_parallelism=next((one.value for one in statements if one.kind == "parallelism"), 0.0),
-        native={section: {"targets": targets} for section, targets in native.items()},
-    )
+        levels=tuple(map(_level, said)), min_parallelism=said[0].get(("parallelism", "min"), (0.0, None))[0],
+        native={section: {"targets": targets} for section, targets in native.items()})
 
 
 def _listed(value: Any, where: Where, leniency: Leniency) -> Iterator[tuple[Map, Map]]:
@@ -151,8 +142,8 @@ def _listed(value: Any, where: Where, leniency: Leniency) -> Iterator[tuple[Map,
 
 
 def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[tuple[int, int]], problem: Problem,
-                leniency: Leniency) -> tuple[list[ConstraintStatement], dict[str, Any]]:
-    """The statements of one constraint, and the same as Timeloop reads it.
+                leniency: Leniency) -> tuple[int, str, list[tuple[str, Any, Where]], dict[str, Any]]:
+    """Level and kind of one constraint, part, value and place of its statements, and the same as Timeloop reads it.
 
     `target` names its level, one of `names`. Timeloop takes some keys from its `attributes`, where it has them; they
     are written side by side, without lists that Timeloop does not read.
@@ -221,34 +212,34 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
         key: value for reader in (own, attributes) for key, value in plain(reader.node).items()
         if key not in ("target", "name", "type", "attributes")}
     if literal.get("factors"):
-        literal["factors"] = factors_text(factors)
+        literal["factors"] = ",".join(map(str, factors))
     if literal.get("permutation"):
         literal["permutation"] = permutation_text(*permutation)
-    return ([ConstraintStatement(level, kind, *part) for part in found],
-            {key: value for key, value in literal.items() if value != []})
+    return level, kind, found, {key: value for key, value in literal.items() if value != []}
 
 
-def _level(statements: Sequence[ConstraintStatement]) -> LevelConstraints:
-    def loops(kind: str) -> LoopConstraint:
-        by_part = {one.part: one for one in statements if one.kind == kind}
-        values: dict[str, Any] = {which: {} for which in LIMITS.values()}
-        for part, one in by_part.items():
-            which, _, dimension = part.partition(".")
-            if part == "order":
-                values["inner"], values["outer"] = one.value
-            elif dimension:
-                values[which][dimension] = one.value
-            else:
-                values[part] = one.value
-        return LoopConstraint(**values, sources={part: str(one.where) for part, one in by_part.items()})
-
-    spaces = [one for one in statements if one.kind == "dataspace" and one.part != "no_coalesce"]
-    return LevelConstraints(
-        temporal=loops("temporal"), spatial=loops("spatial"),
-        keep=frozenset(one.part for one in spaces if one.value),
-        bypass=frozenset(one.part for one in spaces if not one.value),
-        no_coalesce=frozenset[str]().union(*(one.value for one in statements if one.part == "no_coalesce")),
-        sources={"min_parallelism" if one.kind == "parallelism" else
-                 f"{'keep' if one.value else 'bypass'}.{one.part}": str(one.where)
-                 for one in [*spaces, *(one for one in statements if one.kind == "parallelism")]},
-    )
+def _level(said: Statements) -> LevelConstraints:
+    loops: dict[str, dict[str, Any]] = {kind: {"sources": {}, **{which: {} for which in LIMITS.values()}}
+                                        for kind in ("temporal", "spatial")}
+    spaces: dict[bool, set[str]] = {True: set(), False: set()}  # data spaces that are kept, and not
+    passing: frozenset[str] = frozenset()
+    sources: dict[str, str] = {}
+    for (kind, part), (value, where) in said.items():
+        which, _, dimension = part.partition(".")
+        if kind in loops:
+            loops[kind]["sources"][part] = str(where)
+        if kind == "parallelism":
+            sources["min_parallelism"] = str(where)
+        elif part == "no_coalesce":
+            passing = value
+        elif kind == "dataspace":
+            spaces[value].add(part)
+            sources[f"{'keep' if value else 'bypass'}.{part}"] = str(where)
+        elif part == "order":
+            loops[kind]["inner"], loops[kind]["outer"] = value
+        elif dimension:
+            loops[kind][which][dimension] = value
+        else:
+            loops[kind][part] = value
+    temporal, spatial = (LoopConstraint(**values) for values in loops.values())
+    return LevelConstraints(temporal, spatial, frozenset(spaces[True]), frozenset(spaces[False]), passing, sources)

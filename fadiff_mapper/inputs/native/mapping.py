@@ -18,9 +18,8 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import DIRECTIVES, MAPPING_TYPES, OF_CONSTRAINTS
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping, with_residual
 from fadiff_mapper.inputs.spec.problem import Problem, single_letter
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.located import Reader, kind_of, known, readers, sequence, text
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 ACCEPTED = '"C=2 M=3", "C2 M3", "C<=4" or "C>=2", with the dimensions'
 MOST_DIGITS = 15
@@ -45,13 +44,8 @@ class LoopFactor:
     last: int | None = None
 
     def __str__(self) -> str:
-        """The factor as both dialects read it, such as "C<=4"."""
+        """The factor as both dialects read it, such as "C<=4"; commas separate several in one string."""
         return f"{self.dimension}{self.operator}{self.value}" + ("" if self.last is None else f",{self.last}")
-
-
-def factors_text(factors: Sequence[LoopFactor]) -> str:
-    """Several factors as one string, which both dialects read."""
-    return ",".join(map(str, factors))
 
 
 def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *, bounded: bool = True,
@@ -295,29 +289,24 @@ def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> l
 
     From the outermost level inwards: data spaces, temporal loops, and spatial loops where there is a fan-out.
     """
-    def directive(level: int, kind: str, always: dict[str, Any], **spaces: Collection[str]) -> dict[str, Any]:
-        """A directive with lists of data spaces, empty ones left out."""
-        return {"target": arch.levels[level].name, "type": kind} | always | {
-            key: [name for name in problem.dataspace_names() if name in members]
-            for key, members in spaces.items() if members}
-
     def loops(factors: dict[str, int], last: dict[str, int], order: Sequence[str]) -> dict[str, Any]:
         return {"factors": " ".join(f"{name}={with_residual(name, value, last)}" for name, value in factors.items()),
                 "permutation": "".join(order)}
 
     directives: list[dict[str, Any]] = []
-    for index in reversed(range(len(arch.levels))):
-        level, names = mapping.levels[index], problem.dataspace_names()
-        directives.append(directive(
-            index, "datatype", {"keep": [name for name in names if name in level.keep],
-                                "bypass": [name for name in names if name not in level.keep]},
-            no_coalesce=level.no_coalesce))
-        directives.append(directive(
-            index, "temporal", loops(level.temporal, level.temporal_last, level.order),
-            no_reuse=level.no_temporal_reuse, rmw_first_update=level.rmw_first_update))
+    names = problem.dataspace_names()
+    for index, level in reversed(list(enumerate(mapping.levels))):
+        kinds: list[tuple[str, dict[str, Any], dict[str, frozenset[str]]]] = [
+            ("datatype", {"keep": [name for name in names if name in level.keep],
+                          "bypass": [name for name in names if name not in level.keep]},
+             {"no_coalesce": level.no_coalesce}),
+            ("temporal", loops(level.temporal, level.temporal_last, level.order),
+             {"no_reuse": level.no_temporal_reuse, "rmw_first_update": level.rmw_first_update})]
         if math.prod(arch.fanout(index)) > 1:
-            directives.append(directive(
-                index, "spatial",
-                loops(level.spatial, level.spatial_last, level.spatial_order) | {"split": level.split},
-                no_reuse=level.no_multicast, no_link_transfer=level.no_link_transfer))
+            kinds.append(("spatial",
+                          loops(level.spatial, level.spatial_last, level.spatial_order) | {"split": level.split},
+                          {"no_reuse": level.no_multicast, "no_link_transfer": level.no_link_transfer}))
+        directives += [{"target": arch.levels[index].name, "type": kind} | always | {
+            key: [name for name in names if name in spaces] for key, spaces in listed.items() if spaces}
+            for kind, always, listed in kinds]
     return directives

@@ -16,9 +16,8 @@ from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.problem import Bits, DataSpace, Problem, Term, single_letter
 from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, Density
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, known, mapping, readers, sequence, text
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 NAMED_SHAPES: dict[str, dict[str, Any]] = {
     "cnn_layer": {

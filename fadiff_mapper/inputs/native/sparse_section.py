@@ -21,9 +21,8 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import (
     Representation,
     SparseOptimizations,
 )
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, known, mapping, one_of, readers, sequence
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
 ACTIONS = {"gating": "gating", "skipping": "skipping", "skipping_spatial": "spatial_skipping"}
 """Timeloop's name of an optimization of accesses -> the field of `LevelOptimizations`."""

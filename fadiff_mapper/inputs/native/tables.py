@@ -17,9 +17,8 @@ from fadiff_mapper.inputs.spec.tables import (
     full_name,
     multicasts,
 )
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.inputs.yaml.located import Reader, mapping, plain, readers
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
 IN_INPUT = "ERT in the input"
 """The source of energies given in the user's own files."""

@@ -13,9 +13,8 @@ from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.spec.arch import OPERATIONS, Architecture, ComputeUnit, UnitOperation
 from fadiff_mapper.inputs.spec.keys import OPERATION, UNIT
 from fadiff_mapper.inputs.spec.tables import Tables, component_name
-from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.located import Map, Reader, known, mapping, number, readers, sequence
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import Leniency, Where
 
 FIGURES = {"mac": 17.1645, "add": 8.3395, "mul": 17.1645 - 8.3395, "max": 0.028036, "div": 36.251153,
            "sqrt": 36.251153}

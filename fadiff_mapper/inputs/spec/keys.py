@@ -13,9 +13,8 @@ from fadiff_mapper.inputs.spec.arch import OPERATIONS
 from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, FORMATS, HYPERGEOMETRIC
 from fadiff_mapper.inputs.spec.spec import METRICS
 from fadiff_mapper.inputs.yaml import located
-from fadiff_mapper.inputs.yaml.leniency import Leniency, Oddity
 from fadiff_mapper.inputs.yaml.located import REQUIRED, Key, Kind
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import Leniency, Oddity, Where
 
 MOST_BITS = 256
 """Bits of an element; published number formats have 64 at most."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -12,7 +12,6 @@ from fadiff_mapper.base.errors import SpecError, listed
 from fadiff_mapper.inputs.native.mapping import (
     SEPARATOR,
     LoopFactor,
-    factors_text,
     parse_factors,
     parse_permutation,
     permutation_text,
@@ -20,16 +19,15 @@ from fadiff_mapper.inputs.native.mapping import (
 from fadiff_mapper.inputs.spec.keys import DIMENSIONS, FACTORS, ORDER, SPACES, V04_CONSTRAINTS
 from fadiff_mapper.inputs.spec.problem import Problem, single_letter
 from fadiff_mapper.inputs.v04.nodes import (
+    FAN_OUT,
     BranchNode,
     LeafNode,
     Names,
     NativeLevel,
-    expression_of,
     leaves,
     version,
     without_ignored,
 )
-from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.located import (
     Check,
     Kind,
@@ -40,10 +38,11 @@ from fadiff_mapper.inputs.yaml.located import (
     known,
     mapping,
     one_of,
+    placed_list,
     sequence,
     text,
 )
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import Leniency, Where
 
 KINDS = ("spatial", "temporal", "dataspace")
 """Kinds of constraints of a node, in the order in which the front end writes the ones that it does not mention."""
@@ -54,6 +53,8 @@ ONLY = ("factors_only", "must_iterate_over_dataspaces", "keep_only", "bypass_onl
 NOTHING: tuple[Any, ...] = ((), ((), ()))
 """An empty list, and an empty order."""
 LOOP_MACROS = ("factors_only", "no_iteration_over_dataspaces", "must_iterate_over_dataspaces")
+MACROS = (*LOOP_MACROS, "keep_only", "bypass_only")
+"""Entries that are written out as factors, and as data spaces that are kept and bypassed."""
 MAPPING_ENTRIES = ("factors", "permutation", "split", "keep", "bypass", "no_reuse", "no_link_transfer",
                    "rmw_first_update", "no_coalesce")
 """Entries that a mapping can have; limits on factors only concern the map space."""
@@ -61,31 +62,9 @@ ABOUT = {"container": ("spatial",), "network": ("spatial",), "nothing": ("datasp
 """Role of a node that is no level -> the constraints that it can have. A spatial one is about the fan-out."""
 
 
-@dataclass(frozen=True)
-class Directive:
-    """The constraints of one kind on one node."""
-
-    kind: str  # "spatial", "temporal" or "dataspace"; "utilization" for a target of that type
-    where: Where  # place of the constraint
-    # Checked values by key: tuples of `LoopFactor` or of names, an `Order`, numbers.
-    entries: dict[str, Any] = field(default_factory=dict)
-    places: dict[str, Where] = field(default_factory=dict)  # place of each entry
-
-    def at(self, key: str) -> Where:
-        """Place of an entry."""
-        return self.places.get(key, self.where)
-
-    def with_entry(self, key: str, value: Any, where: Where | None = None) -> Directive:
-        """The directive with one entry set; without a place the entry keeps the one it has."""
-        return replace(self, entries={**self.entries, key: value}, places={**self.places, key: where or self.at(key)})
-
-    def without(self, *keys: str) -> Directive:
-        """The directive without some entries."""
-        return replace(self, entries={key: value for key, value in self.entries.items() if key not in keys})
-
-
-Group = dict[str, Directive]
-"""The directives of one node by kind, in the order in which they are written out."""
+Group = dict[str, Map]
+"""The constraints of one node by kind ("utilization", too, for a target of that type), in the order in which they are
+written out. Their values are checked: tuples of `LoopFactor` or of names, an `Order`, numbers."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +89,7 @@ def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: Expression
             reader = Reader(leaf.constraints)
             reader.refuse("max_overbooked_proportion", "overbooking is not modelled")
             kinds = dict.fromkeys([*(kind for kind in leaf.constraints if kind in KINDS), *KINDS])
-            group = {kind: _directive(kind, reader.take(kind, mapping, Map(where=leaf.constraints.where)), scope)
+            group = {kind: _checked(kind, reader.take(kind, mapping, Map(where=leaf.constraints.where)), scope)
                      for kind in kinds}
             reader.finish(" in the constraints of a node")
             groups[leaf.name] = group
@@ -135,23 +114,25 @@ def expanded_constraints(tree: BranchNode, written: dict[str, Group], problem: P
     SpecError for constraints that a node cannot obey.
     """
     nodes = list(leaves(tree))
-    groups = {name: {kind: _without_macros(directive, problem) for kind, directive in group.items()}
+    groups = {name: {kind: _without_macros(kind, said, problem) for kind, said in group.items()}
               for name, group in written.items()}
     left = dict(problem.bounds)  # iterations of each dimension that all fixed factors leave over
-    for directive in (directive for group in groups.values() for directive in group.values()):
-        for factor in directive.entries.get("factors", ()):
+    for said in (said for group in groups.values() for said in group.values()):
+        for factor in said.get("factors", ()):
             if factor.operator == "=":
                 left[factor.dimension] = math.ceil(left[factor.dimension] / factor.value)
     for kind in ("spatial", "temporal"):
         for leaf in reversed(nodes):
-            directive = groups[leaf.name][kind]
-            if "maximize_dims" in directive.entries:
-                where, factors = directive.at("maximize_dims"), directive.entries.get("factors", ())
-                capacity = directive.entries.get("maximize_dims_capacity", leaf.fanout if kind == "spatial" else None)
+            said = groups[leaf.name][kind]
+            others = {key: value for key, value in said.items() if not key.startswith("maximize_dims")}
+            groups[leaf.name][kind] = said.having(others)
+            if "maximize_dims" in said:
+                where, factors = said.at("maximize_dims"), said.get("factors", ())
+                capacity = said.get("maximize_dims_capacity", leaf.fanout if kind == "spatial" else None)
                 if capacity is None:
                     raise where.error('"maximize_dims" over temporal loops has no capacity',
                                       "maximize_dims_capacity beside it")
-                for dimensions in directive.entries["maximize_dims"]:
+                for dimensions in said["maximize_dims"]:
                     named = {factor.dimension: factor for factor in factors}
                     for dimension in dimensions:
                         if dimension in named:
@@ -164,14 +145,14 @@ def expanded_constraints(tree: BranchNode, written: dict[str, Group], problem: P
                     for dimension, value in chosen.items():
                         factors = (*factors, LoopFactor(dimension, "=", value, where))
                         left[dimension] = math.ceil(left[dimension] / value)
-                directive = directive.with_entry("factors", factors)
-            groups[leaf.name][kind] = directive.without("maximize_dims", "maximize_dims_capacity")
+                groups[leaf.name][kind] = Map({**others, "factors": factors}, where=said.where,
+                                              places={"factors": said.where, **said.places})
     for leaf in nodes:
-        for kind, directive in groups[leaf.name].items() if leaf.role in ABOUT else ():
-            if kind not in ABOUT[leaf.role] and directive.entries:
-                raise directive.where.error(f'the {leaf.role} "{leaf.name}" has a {kind} constraint',
-                                            f"{listed(ABOUT[leaf.role])} constraints there")
-            for factor in directive.entries.get("factors", ()) if leaf.fanout == 1 else ():
+        for kind, said in groups[leaf.name].items() if leaf.role in ABOUT else ():
+            if kind not in ABOUT[leaf.role] and said:
+                raise said.where.error(f'the {leaf.role} "{leaf.name}" has a {kind} constraint',
+                                       f"{listed(ABOUT[leaf.role])} constraints there")
+            for factor in said.get("factors", ()) if leaf.fanout == 1 else ():
                 if factor.operator != "<=" and factor.value > 1:
                     raise factor.where.error(f'"{factor}" is spatial, but "{leaf.name}" has no fan-out',
                                              "spatial: {meshX: ..., meshY: ...}")
@@ -180,18 +161,19 @@ def expanded_constraints(tree: BranchNode, written: dict[str, Group], problem: P
     # `split` keeps its number, and thus counts the loops that were put in.
     for leaf in nodes:
         for kind in ["temporal"] * (leaf.role == "storage") + ["spatial"] * (leaf.fanout > 1):
-            directive = groups[leaf.name][kind]
-            inner, outer = directive.entries.get("permutation", ((), ()))
-            units = [factor.dimension for factor in directive.entries.get("factors", ()) if factor.value == 1]
+            said = groups[leaf.name][kind]
+            inner, outer = said.get("permutation", ((), ()))
+            units = [factor.dimension for factor in said.get("factors", ()) if factor.value == 1]
             for dimension in (*units, *(name for name, bound in problem.bounds.items() if bound == 1)):
                 if dimension not in (*inner, *outer):
                     inner = (dimension, *inner)
             if inner or outer:
-                groups[leaf.name][kind] = directive.with_entry("permutation", (inner, outer))
+                groups[leaf.name][kind] = Map({**said, "permutation": (inner, outer)}, where=said.where,
+                                              places={"permutation": said.where, **said.places})
     return groups
 
 
-# From the text to directives.
+# From the text to checked values.
 
 def target_entries(value: object, where: Where) -> list[Map]:
     """The entries of one top-level section of constraints: a list, or a mapping with the list under `targets`."""
@@ -217,13 +199,13 @@ def _attach(groups: dict[str, Group], node: Map, scope: ExpressionScope) -> None
         raise reader.at("type").error('"max_overbooked_proportion" is not supported: overbooking is not modelled')
     rest = Map({key: value for key, value in node.items() if key not in ("target", "type")},
                where=node.where, places={**node.places, "target": reader.at("target")})
-    directive = _directive(kind, rest, scope)
-    before = groups[known(target, groups, directive.at("target"), "target")].get(kind)
-    groups[target][kind] = combine(before, directive) if before else directive
+    said = _checked(kind, rest, scope)
+    before = groups[known(target, groups, said.at("target"), "target")].get(kind)
+    groups[target][kind] = said if before is None else combine(before, said)
 
 
-def _directive(kind: str, node: Map, scope: ExpressionScope) -> Directive:
-    """One directive from its keys; empty lists count only for the keys in `ONLY`."""
+def _checked(kind: str, node: Map, scope: ExpressionScope) -> Map:
+    """The constraints of one kind on a node with checked values; empty lists count only for the keys in `ONLY`."""
     problem = scope.problem
 
     def spaces(value: Any, where: Where) -> tuple[str, ...]:
@@ -238,42 +220,42 @@ def _directive(kind: str, node: Map, scope: ExpressionScope) -> Directive:
         """A list of dimensions, or a list of such lists."""
         lists = sequence(value, where)
         if lists and all(not isinstance(item, list) for item in lists):
-            lists = Seq([lists], where=where, places=[where])
+            lists = placed_list([(lists, where)], where)
         return tuple(sum(parse_permutation(sequence(item, at), at, problem.dimensions), ())
                      for item, at in lists.placed())
 
-    def check(kind: Kind) -> Check[Any]:
-        """The reading of a key: names and factors of the problem, or a number that may be an expression."""
-        if kind is FACTORS:
-            return lambda value, where: parse_factors(value, where, problem.bounds, bounded=scope.leniency.strict)
-        if kind is ORDER:
-            return lambda value, where: parse_permutation(value, where, problem.dimensions, commas=True)
-        return spaces if kind is SPACES else dimensions if kind is DIMENSIONS else expression_of(kind, scope.names)
-
-    reader = Reader(without_ignored(node), table=V04_CONSTRAINTS[kind])
-    entries = {name: reader.take(name, check(key.kind), None) for name, key in reader.table.items()}
+    checks: dict[Kind, Check[Any]] = {
+        FACTORS: lambda value, where: parse_factors(value, where, problem.bounds, bounded=scope.leniency.strict),
+        ORDER: lambda value, where: parse_permutation(value, where, problem.dimensions, commas=True),
+        SPACES: spaces, DIMENSIONS: dimensions}
+    reader, said = Reader(without_ignored(node), table=V04_CONSTRAINTS[kind], names=scope.names), dict[str, Any]()
+    for key, accepted in reader.table.items():  # names and factors of the problem, or a number
+        check = checks.get(accepted.kind)
+        value = reader.read(key, None) if check is None else reader.take(key, check, None)
+        if value is not None and (key in ONLY or value not in NOTHING):
+            said[key] = value
     if kind in KINDS:
         reader.take("type", one_of(kind), None)
     reader.finish(f" in a {kind} constraint")
-    said = {key: value for key, value in entries.items()
-            if value is not None and (key in ONLY or value not in NOTHING)}
-    return combine(Directive(kind, node.where), Directive(kind, node.where, said, node.places))
+    return combine(Map(where=node.where), node.having(said))
 
 
-def combine(first: Directive, second: Directive) -> Directive:
+def combine(first: Map, second: Map) -> Map:
     """Both constraints of one kind on the same node in one. Raises SpecError where they contradict each other."""
-    both = first if first.entries else replace(first, where=second.where, places=second.places)
-    for key, value in second.entries.items():
-        before, place = both.entries.get(key), both.at(key) if key in both.entries else second.at(key)
+    both = first.having(first) if first else second.having(())
+    for key, value in second.items():
+        before = both.get(key)
+        if key not in both:
+            both.places[key] = second.at(key)
         if key in ("factors", "factors_only"):
             value = add_factors(before or (), value)
         elif before is not None and key in JOINED:
             value = tuple(dict.fromkeys((*before, *value)))
         elif before is not None and before != value:
             raise second.at(key).error(f'"{key}" is given a second time (first at {both.at(key)})', "one of them")
-        both = both.with_entry(key, value, place)
-    for name in both.entries.get("keep", ()):
-        if name in both.entries.get("bypass", ()):
+        both[key] = value
+    for name in both.get("keep", ()):
+        if name in both.get("bypass", ()):
             raise both.at("keep").error(f'the data space "{name}" is kept here and bypassed at {both.at("bypass")}',
                                         "one of them")
     return both
@@ -299,29 +281,29 @@ def ones(dimensions: Iterable[str], where: Where) -> tuple[LoopFactor, ...]:
     return tuple(LoopFactor(dimension, "=", 1, where) for dimension in dimensions)
 
 
-def _without_macros(directive: Directive, problem: Problem) -> Directive:
-    """The directive with all macros but `maximize_dims` written out."""
-    entries, factors = directive.entries, directive.entries.get("factors", ())
-    if directive.kind == "dataspace":  # the data spaces that are not named get the opposite
-        expanded = directive.without("keep_only", "bypass_only")
+def _without_macros(kind: str, said: Map, problem: Problem) -> Map:
+    """Constraints of one kind on a node with all macros but `maximize_dims` written out."""
+    plain = said.having({key: value for key, value in said.items() if key not in MACROS})
+    if kind == "dataspace":  # the data spaces that are not named get the opposite
         for macro, listed_key, other_key in (("keep_only", "keep", "bypass"), ("bypass_only", "bypass", "keep")):
-            if macro in entries:
-                others = tuple(name for name in problem.dataspace_names() if name not in entries[macro])
-                expanded = combine(expanded, Directive("dataspace", directive.at(macro), {
-                    listed_key: entries[macro], other_key: others}))
-        return expanded
+            if macro in said:
+                others = tuple(name for name in problem.dataspace_names() if name not in said[macro])
+                plain = combine(plain, Map({listed_key: said[macro], other_key: others}, where=said.at(macro),
+                                           places=dict.fromkeys((listed_key, other_key), said.at(macro))))
+        return plain
+    factors = said.get("factors", ())
     for macro in LOOP_MACROS:  # each sets the factors of some dimensions to 1
-        if macro in entries:
+        if macro in said:
             if macro == "factors_only":
-                factors = add_factors(factors, entries[macro])
+                factors = add_factors(factors, said[macro])
                 named = dict.fromkeys(factor.dimension for factor in factors)
             else:
-                named = dict.fromkeys(term.dimension for space in problem.dataspaces if space.name in entries[macro]
+                named = dict.fromkeys(term.dimension for space in problem.dataspaces if space.name in said[macro]
                                       for rank in space.ranks for term in rank)
             units = named if macro.startswith("no_") else [name for name in problem.dimensions if name not in named]
-            factors = add_factors(factors, ones(units, directive.at(macro)))
-    plain = directive.without(*LOOP_MACROS)
-    return plain.with_entry("factors", factors) if factors else plain
+            factors = add_factors(factors, ones(units, said.at(macro)))
+    return plain if not factors else Map({**plain, "factors": factors}, where=said.where,
+                                         places={"factors": said.where, **said.places})
 
 
 def fill_greedily(bounds: Mapping[str, int], capacity: int) -> dict[str, int]:
@@ -375,7 +357,7 @@ def _split_parallel(branch: BranchNode, passing: Sequence[str], groups: dict[str
     `passing` are the data spaces that reach the branch; the bypasses that follow are added to the constraints by node.
     """
     inside = {id(node): [node] if isinstance(node, LeafNode) else list(leaves(node)) for node in branch.nodes}
-    kept = [{name for leaf in inside[id(node)] for name in groups[leaf.name]["dataspace"].entries.get("keep", ())}
+    kept = [{name for leaf in inside[id(node)] for name in groups[leaf.name]["dataspace"].get("keep", ())}
             for node in branch.nodes]
     for name in passing if branch.parallel else ():
         keepers = [node for node, keep in zip(branch.nodes, kept, strict=True) if name in keep]
@@ -389,15 +371,15 @@ def _split_parallel(branch: BranchNode, passing: Sequence[str], groups: dict[str
     for node, keep in zip(branch.nodes, kept, strict=True):
         here = [name for name in problem.dataspace_names() if name in keep] if branch.parallel else passing
         if branch.parallel:
-            bypass = Directive("dataspace", branch.where, {
-                "bypass": tuple(name for name in problem.dataspace_names() if name not in keep)})
+            bypass = Map({"bypass": tuple(name for name in problem.dataspace_names() if name not in keep)},
+                         where=branch.where, places={"bypass": branch.where})
             for leaf in inside[id(node)]:
                 groups[leaf.name]["dataspace"] = combine(groups[leaf.name]["dataspace"], bypass)
         if isinstance(node, BranchNode):
             _split_parallel(node, here, groups, problem)
 
 
-# From directives to the native dialect.
+# From checked values to the native dialect.
 
 def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], problem: Problem, where: Where) -> Seq:
     """The native list of directives, level by level, from the outside in; macros are written out in `groups`.
@@ -405,33 +387,34 @@ def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], prob
     A dummy level takes the spatial constraints of its node, has no temporal loops and bypasses every data space.
     Factors and orders are strings; an order of longer names stays a list.
     """
-    def literal(key: str, value: Any, at: Where) -> Any:
-        if key == "factors":
-            return factors_text(value)
-        if key == "permutation" and single_letter(problem.dimensions):
-            return permutation_text(*value)
-        if key == "permutation":
-            inner, outer = value
-            return Seq([*inner, SEPARATOR, *outer] if outer else inner, where=at)
-        return Seq(value, where=at, places=[at] * len(value)) if isinstance(value, tuple) else value
-
     native = []
     for level in levels:
-        group, at = groups[level.leaf.name], level.leaf.where
-        if level.dummy:
-            directives = [
-                group["spatial"],
-                Directive("temporal", at, {"factors": ones(problem.dimensions, at),
-                                           "permutation": (problem.dimensions, ())}),
-                Directive("dataspace", at, {"bypass": problem.dataspace_names()})]
-        else:
-            directives = [directive for kind, directive in group.items() if kind != "spatial" or level.leaf.fanout == 1]
-        for one in directives:
-            entries = {key: literal(key, value, one.at(key)) for key, value in one.entries.items()
-                       if value not in NOTHING}
-            if entries:
-                kind = "bypass" if one.kind == "dataspace" else one.kind
-                native.append(Map({"target": level.name, "type": kind} | entries, where=one.where, places=one.places))
+        group, leaf = groups[level.leaf.name], level.leaf.where
+        if level.role == FAN_OUT:
+            group = {"spatial": group["spatial"],
+                     "temporal": Map({"factors": ones(problem.dimensions, leaf),
+                                      "permutation": (problem.dimensions, ())}, where=leaf),
+                     "dataspace": Map({"bypass": problem.dataspace_names()}, where=leaf)}
+        for kind, said in group.items():
+            if kind == "spatial" and level.role != FAN_OUT and level.leaf.fanout != 1:
+                continue  # they are those of the dummy level
+            directive: dict[str, Any] = {"target": level.name, "type": "bypass" if kind == "dataspace" else kind}
+            for key, value in said.items():
+                at = said.places.get(key, said.where)
+                if value in NOTHING:
+                    continue
+                if key == "factors":
+                    value = ",".join(map(str, value))
+                elif key == "permutation" and single_letter(problem.dimensions):
+                    value = permutation_text(*value)
+                elif key == "permutation":
+                    inner, outer = value
+                    value = Seq([*inner, SEPARATOR, *outer] if outer else inner, where=at)
+                elif isinstance(value, tuple):
+                    value = placed_list(((name, at) for name in value), at)
+                directive[key] = value
+            if len(directive) > 2:
+                native.append(said.having(directive))
     return Seq(native, where=where)
 
 
@@ -445,39 +428,38 @@ def native_mapping(
     native types is returned as it is.
     """
     nodes = [mapping(entry, at) for entry, at in entries.placed()]
-    dummies = [level.name for level in levels if level.dummy]
+    dummies = [level.name for level in levels if level.role == FAN_OUT]
     if any(node.get("target") in dummies or node.get("type") in ("bypass", "bypassing", "datatype") for node in nodes):
         return entries
     given: dict[str, Group] = {name: {} for name in written}
     for node in nodes:
         _attach(given, node, scope)
 
-    def on_top(design: Directive, said: Directive) -> Directive:
-        """The design's directive with the entries of a mapping about the same loops or data spaces on top."""
-        base = _without_macros(design.without("factors_only"), scope.problem).entries
-        mine = said.entries if said.kind != "dataspace" else _without_macros(said, scope.problem).entries
+    def on_top(kind: str, design: Map, said: Map) -> Map:
+        """The design's constraints with the entries of a mapping about the same loops or data spaces on top."""
+        base = _without_macros(kind, design.having({key: value for key, value in design.items()
+                                                    if key != "factors_only"}), scope.problem)
+        mine = said if kind != "dataspace" else _without_macros(kind, said, scope.problem)
         both = {**base, **mine}
         named = {factor.dimension for factor in (*mine.get("factors", ()), *mine.get("factors_only", ()))}
         both["factors"] = (*mine.get("factors", ()), *(
             factor for factor in base.get("factors", ())
             if factor.operator == "=" and factor.dimension not in named))
-        if "factors_only" in design.entries:
+        if "factors_only" in design:
             both["factors_only"] = (*mine.get("factors_only", ()), *(
-                factor for factor in design.entries["factors_only"] if factor.dimension not in named))
+                factor for factor in design["factors_only"] if factor.dimension not in named))
         if "maximize_dims" in base and "maximize_dims" not in mine:
             both["maximize_dims"] = tuple(tuple(name for name in dimensions if name not in named)
                                           for dimensions in base["maximize_dims"])
         for key, other in (("keep", "bypass"), ("bypass", "keep")):
             rest = (name for name in base.get(key, ()) if name not in mine.get(other, ()))
             both[key] = tuple(dict.fromkeys((*mine.get(key, ()), *rest)))
-        return Directive(design.kind, said.where if mine else design.where, {
-            key: value for key, value in both.items() if key in ONLY or value not in NOTHING},
-            {**design.places, **said.places})
+        return Map({key: value for key, value in both.items() if key in ONLY or value not in NOTHING},
+                   where=said.where if mine else design.where, places={**design.places, **said.places})
 
-    merged = {name: {kind: on_top(directive, given[name].get(kind, Directive(kind, directive.where)))
-                     for kind, directive in group.items()} for name, group in written.items()}
-    final = {name: {kind: replace(directive, entries={
-        key: directive.entries[key] for key in MAPPING_ENTRIES if key in directive.entries})
-        for kind, directive in group.items()}
-        for name, group in expanded_constraints(tree, merged, scope.problem).items()}
+    merged = {name: {kind: on_top(kind, design, given[name].get(kind, Map(where=design.where)))
+                     for kind, design in group.items()} for name, group in written.items()}
+    final = {name: {kind: said.having({key: said[key] for key in MAPPING_ENTRIES if key in said})
+                    for kind, said in group.items()}
+             for name, group in expanded_constraints(tree, merged, scope.problem).items()}
     return native_targets(levels, final, scope.problem, entries.where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from fadiff_mapper.inputs.v04.constraints import (
 )
 from fadiff_mapper.inputs.v04.nodes import (
     DECLARED,
+    FAN_OUT,
     VERSION,
     Names,
     leaves,
@@ -32,12 +33,11 @@ from fadiff_mapper.inputs.v04.nodes import (
     without_empty,
     without_ignored,
     without_units,
-    worked_out,
 )
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
+from fadiff_mapper.inputs.yaml.expressions import resolve
 from fadiff_mapper.inputs.yaml.load import combined
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, sequence, text
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, placed_list, sequence, text
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 CONSTRAINTS, COMPONENTS, MAPPING = "constraints", "components", "mapping"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
@@ -83,7 +83,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
                 raise leaf.attributes.at(key).error(
                     f'the attribute "{key}" is refused by Timeloop (did you mean "{spelling}"?)', f'"{spelling}"')
     placed = place_levels(tree)
-    levels = tuple(level for level in placed if not level.is_network)
+    levels = tuple(level for level in placed if level.role != "network")
     scope = ExpressionScope(problem, names, leniency)
     targets = [target for key in document if CONSTRAINTS in str(key)
                for target in reader.take(key, target_entries, [])]
@@ -95,7 +95,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
                                         where=tree.where),
         "problem": problem_node}
     if units:
-        items["units"] = Seq(units, where=tree.where, places=[unit.where for unit in units])
+        items["units"] = placed_list(((unit, unit.where) for unit in units), tree.where)
     keys = [key for key in map(str, reader.node) if MAPPING in key and CONSTRAINTS not in key and COMPONENTS not in key]
     entries = reader.take(keys[0] if keys else MAPPING, sequence, None)
     if entries is not None:
@@ -117,7 +117,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     # The treatment of zeros in a section of its own and in the nodes, as one native section.
     section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
     entries = sequence(section.get("targets") or [], section.at("targets"))
-    found = {level.name: level.leaf.sparse for level in levels if level.leaf.sparse and not level.dummy}
+    found = {level.name: level.leaf.sparse for level in levels if level.leaf.sparse and level.role != FAN_OUT}
     for value, at in entries.placed():
         entry = mapping(value, at)
         key = "target" if "target" in entry else "name"  # of the front end, and of the native dialect
@@ -127,16 +127,11 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
         found[name] = combined([found[name], rest]) if name in found else rest
     if found or "targets" in section:
         named = [(part.having({**part, "name": name}), part.where) for name, part in found.items()]
-        items["sparse_optimizations"] = section.having({**section, "targets": _listed(named, section.where)})
+        items["sparse_optimizations"] = section.having({**section, "targets": placed_list(named, section.where)})
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
     return Translation(Map({key: value for key, value in items.items() if value is not None},
                            where=document.where, places=document.places), problem, literal_problem)
-
-
-def _listed(found: Sequence[tuple[Any, Where]], where: Where) -> Seq:
-    """Entries with their places as one list."""
-    return Seq([entry for entry, _ in found], where=where, places=[place for _, place in found])
 
 
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
@@ -163,7 +158,7 @@ def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, Names]:
     def densities(value: Any, where: Where) -> Any:
         """Densities with the expressions of their numbers worked out; names of distributions stay."""
         if not isinstance(value, Map):
-            return worked_out(value, where, known)
+            return resolve(value, where, known)
         items: dict[Any, Any] = {}
         for key, item in value.items():
             items[key] = item if key == "distribution" else densities(item, value.at(key))
@@ -235,4 +230,4 @@ def _components(reader: Reader) -> Map | None:
     keys = [str(key) for key in reader.node if COMPONENTS in str(key)]
     found = [item for key in keys for item in reader.take(key, classes, [])]
     where = reader.at(keys[0]) if keys else reader.node.where
-    return Map({"version": VERSION, "classes": _listed(found, where)}, where=where) if keys else None
+    return Map({"version": VERSION, "classes": placed_list(found, where)}, where=where) if keys else None

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
-from fadiff_mapper.inputs.native.arch import COMPUTE_CLASSES, INTERCONNECT_CLASSES, STORAGE_CLASSES
+from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.inputs.native.arch import ROLES, role_of
 from fadiff_mapper.inputs.spec.keys import CONTAINER, ENTRY, SPATIAL
 from fadiff_mapper.inputs.yaml.expressions import resolve
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.inputs.yaml.located import Check, Kind, Map, Reader, Seq, kind_of, mapping, sequence, text
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, mapping, sequence, text
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 Names = Mapping[str, object]
 """What an expression may use: variables, attributes of the containers around it, attributes before it."""
@@ -33,30 +32,16 @@ DECLARED = (*STORAGE_DEFAULTS, "datawidth", "technology", "block_size", "width",
 """Attributes of a memory that the front end knows, and thus refuses in a hyphenated spelling."""
 DUMMY_ATTRIBUTES: dict[str, Any] = {"width": 1, "depth": 1, "datawidth": 1, "technology": -1, **STORAGE_DEFAULTS}
 """Attributes of a level that only adds a fan-out: a memory of one word of one bit."""
+FAN_OUT = "fan-out"
+"""Role of such a level, besides those of the nodes."""
 BRANCHES = ("!Hierarchical", "!Parallel", "!Pipelined")
 LEAVES = ("!Component", "!Container", "!Nothing")
-ROLES = {"storage": STORAGE_CLASSES, "compute": ("mac", "intmac", "fpmac", "compute"), "network": INTERCONNECT_CLASSES,
-         "nothing": ("nothing",)}
-"""A class that contains one of these words has that role; the first match counts (the front end's rule)."""
+LEAF_ROLES = {**ROLES, "compute": ("mac", "intmac", "fpmac", "compute"), "nothing": ("nothing",)}
+"""The front end's words of the roles of components."""
 ACTIONS = {"storage": ("read", "write", "update", "leak"), "compute": ("compute",)}
 """Actions that the front end asks Accelergy to price, besides those that a component requires itself."""
 NATIVE_WIDTHS = ("memory_width", "data_storage_width")
 """Other names of the attribute "width" in the native dialect."""
-
-
-def worked_out(value: Any, where: Where, names: Names) -> Any:
-    """The value of an expression such as "2 * depth"; other values stay. Raises SpecError with the place."""
-    try:
-        return resolve(value, names)
-    except SpecError:
-        raise
-    except FadiffError as error:
-        raise where.error(str(error)) from None
-
-
-def expression_of(kind: Kind, names: Names) -> Check[Any]:
-    """The check of a key's values that works out those that are written as expressions."""
-    return lambda value, where: kind.read(worked_out(value, where, names), where, STRICT)
 
 
 def resolve_map(node: Map, names: Names) -> Map:
@@ -66,7 +51,7 @@ def resolve_map(node: Map, names: Names) -> Map:
     resolved = node.having(())
     known = ChainMap(resolved, names)  # type: ignore[arg-type]  # is read alone
     for key, value in node.items():
-        resolved[key] = worked_out(value, node.at(key), known)
+        resolved[key] = resolve(value, node.at(key), known)
     return resolved
 
 
@@ -200,10 +185,6 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode |
 
 def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
     reader, empty, component, role = Reader(node), Map(where=node.where), Map(where=node.where), "container"
-
-    def computed(key: str, reader: Reader, names: Names) -> Any:
-        return reader.take(key, expression_of(reader.table[key].kind, names), reader.table[key].default)
-
     if tag == "!Container":
         reader.table = CONTAINER
         name = reader.read("name")
@@ -216,22 +197,23 @@ def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
             name = reader.read("name", "nothing")
         else:
             name, kind = reader.read("name"), reader.read("class")
-            role = next((role for role, words in ROLES.items() if any(word in kind for word in words)), "")
+            role = role_of(kind, LEAF_ROLES)
             if not role:
-                accepted = [word for words in ROLES.values() for word in words]
+                accepted = [word for words in LEAF_ROLES.values() for word in words]
                 raise reader.at("class").error(f'unknown class "{kind}"{nearest(kind, accepted)}',
                                                f"a class that contains {listed(accepted)}")
         own = reader.read("required_actions", Seq(where=node.where))
         actions = dict.fromkeys([*ACTIONS.get(role, ()), *(text(action, where) for action, where in own.placed())])
         items = {"class": node.get("class"), "subclass": reader.read("subclass"),
                  "required_actions": Seq(actions, where=own.where) if actions else None,
-                 **{key: computed(key, reader, names) for key in ("area_scale", "energy_scale", "enabled")}}
+                 **{key: replace(reader, names=names).read(key) for key in ("area_scale", "energy_scale", "enabled")}}
         component = Map({key: value for key, value in items.items() if value is not None},
                         where=node.where, places=node.places)
     attributes = inherit(Map(STORAGE_DEFAULTS if role == "storage" else COMMON_DEFAULTS, where=reader.at("attributes")),
                          without_empty(resolve_map(reader.read("attributes", empty), names)))
-    spatial = Reader(without_ignored(reader.read("spatial", empty)), table=SPATIAL)
-    mesh_x, mesh_y = (computed(axis, spatial, {**names, **attributes, "attributes": attributes}) for axis in SPATIAL)
+    spatial = Reader(without_ignored(reader.read("spatial", empty)), table=SPATIAL,
+                     names={**names, **attributes, "attributes": attributes})
+    mesh_x, mesh_y = map(spatial.read, SPATIAL)
     spatial.finish(f' in the spatial part of "{name}"')
     constraints = reader.read("constraints", empty)
     sparse = without_empty(without_ignored(reader.read("sparse_optimizations", empty)))
@@ -244,9 +226,10 @@ class NativeLevel:
     """One native level."""
 
     name: str  # name of the level
-    # The node that it comes from; a node of an interconnect is listed among the levels, but is none.
-    leaf: LeafNode
-    dummy: bool  # whether it only adds the fan-out of `leaf`, which lies between it and the next level inwards
+    leaf: LeafNode  # the node that it comes from
+    # The role of the node; `FAN_OUT` of a level that only adds the fan-out of the node, which lies between it and the
+    # next level inwards. An interconnect is listed among the levels, but is none.
+    role: str
     mesh_x: int  # instances along X on the whole chip
     mesh_y: int  # instances along Y on the whole chip
     inherited: Map  # attributes of all containers outside
@@ -254,40 +237,33 @@ class NativeLevel:
     # outside it, else the level itself.
     power_gated_at: str
 
-    @property
-    def is_network(self) -> bool:
-        """Whether it is an interconnect of its own."""
-        return self.leaf.role == "network" and not self.dummy
-
 
 def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
     """Lays the tree out as levels, from the outside in; disabled components and !Nothing are left out.
 
-    Interconnects with a node of their own keep their place, see `NativeLevel.is_network`. A fan-out of any node becomes
-    a dummy level before it. Dummy levels have the mesh of the level around them: the fan-out lies between them and the
-    next level in.
+    Interconnects with a node of their own keep their place. A fan-out of any node becomes a level before it, with the
+    mesh of the level around it: the fan-out lies between that level and the next one in.
     """
     levels: list[NativeLevel] = []
     mesh_x = mesh_y = 1
     inherited = Map(where=tree.where)
     gated_at, gate_next = "", False
     for leaf in _enabled(tree):
-        container = leaf.role == "container"
-        if container:
+        if leaf.role == "container":
             inherited = inherit(inherited, leaf.attributes.having({"power_gated_at": None, **leaf.attributes}))
-        for name, dummy, there in ((f"inter_{leaf.name}_spatial", True, leaf.fanout != 1),
-                                   (leaf.name, False, not container)):
-            if not dummy:
+        for name, role, there in ((f"inter_{leaf.name}_spatial", FAN_OUT, leaf.fanout != 1),
+                                  (leaf.name, leaf.role, leaf.role != "container")):
+            if role != FAN_OUT:
                 mesh_x, mesh_y = mesh_x * leaf.mesh_x, mesh_y * leaf.mesh_y
             if there:
-                if dummy or leaf.role != "network":
+                if role != "network":
                     gated_at = name if gate_next else gated_at
                     gate_next = bool(leaf.attributes.get("has_power_gating"))
-                levels.append(NativeLevel(name, leaf, dummy, mesh_x, mesh_y, inherited, gated_at or name))
+                levels.append(NativeLevel(name, leaf, role, mesh_x, mesh_y, inherited, gated_at or name))
     if not levels or levels[-1].leaf.role != "compute":
         place = levels[-1].leaf.where if levels else tree.where
         raise place.error("the innermost node is not a compute component",
-                          f"a last !Component with a class that contains {' or '.join(COMPUTE_CLASSES)}")
+                          f"a last !Component with a class that contains {' or '.join(ROLES['compute'])}")
     return tuple(levels)
 
 
@@ -336,7 +312,7 @@ def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], varia
     local = []
     for level in levels:
         leaf = level.leaf
-        own = Map(DUMMY_ATTRIBUTES, where=leaf.where) if level.dummy else leaf.attributes
+        own = Map(DUMMY_ATTRIBUTES, where=leaf.where) if level.role == FAN_OUT else leaf.attributes
         given = inherit(level.inherited, own)
         for key in ("width", "datawidth") if leaf.role == "storage" else ():
             native = next((name for name in NATIVE_WIDTHS if name in given), None) if key == "width" else None
@@ -351,8 +327,8 @@ def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], varia
                 raise own.where.error(f'the attribute "{key}" of the storage "{level.name}" is missing', f"{key}: BITS")
         found = given.having({**given, "meshX": level.mesh_x, "meshY": level.mesh_y,
                               "power_gated_at": given.get("power_gated_at", level.power_gated_at)})
-        rest = {"class": "dummy_storage", "enabled": True} if level.dummy else leaf.component
-        full_name = level.name if level.is_network else f"{level.name}[1..{level.mesh_x * level.mesh_y}]"
+        rest = {"class": "dummy_storage", "enabled": True} if level.role == FAN_OUT else leaf.component
+        full_name = level.name if level.role == "network" else f"{level.name}[1..{level.mesh_x * level.mesh_y}]"
         local.append(leaf.component.having({"name": full_name, **rest, "attributes": found}))
     node = Map({"name": name, "attributes": attributes, "local": Seq(local, where=tree.where)}, where=tree.where)
     return Map({"version": VERSION, "subtree": Seq([node], where=tree.where)}, where=tree.where)

@@ -15,11 +15,13 @@ import math
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from contextlib import suppress
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
+from fadiff_mapper.inputs.yaml.place import Where
 
 # Plain safety limits, generous for specifications.
 MAX_BITS = 4_096
@@ -105,12 +107,10 @@ def _factorial(value: Any) -> int:
     return math.factorial(value)
 
 
-def _binomial(function: Callable[..., int]) -> Callable[..., int]:
-    """`math.comb` or `math.perm`, for arguments whose result stays within the bounds."""
-    def bounded(n: Any, k: Any) -> int:
-        _check_bits(int(n).bit_length() * abs(int(k)))
-        return function(n, k)
-    return bounded
+def _chosen(function: Callable[[int, int], int], n: Any, k: Any) -> int:
+    """`math.comb` or `math.perm` of k out of n, whose result has at most k times as many bits as n."""
+    _check_bits(int(n).bit_length() * abs(int(k)))
+    return function(n, k)
 
 
 def _range(*bounds: int) -> range:
@@ -140,7 +140,8 @@ _PLAIN_MATH = (
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **{function.__name__: function for function in _PLAIN_MATH},
     "abs": abs, "bool": bool, "float": float, "int": int, "len": len, "list": list, "max": max, "min": min,
-    "str": str, "tuple": list, "comb": _binomial(math.comb), "factorial": _factorial, "perm": _binomial(math.perm),
+    "str": str, "tuple": list, "comb": partial(_chosen, math.comb), "perm": partial(_chosen, math.perm),
+    "factorial": _factorial,
     "pow": _power, "prod": lambda values: reduce(_multiplied, values, 1), "range": _range, "round": rounded,
     "sum": lambda values, start=0: reduce(_added, values, start),
 }
@@ -181,8 +182,8 @@ def evaluate(text: str, names: Mapping[str, object]) -> Any:
         raise ExpressionError(f'cannot compute "{_shown(text)}": {error or type(error).__name__}') from None
 
 
-def resolve(value: Any, names: Mapping[str, object]) -> Any:
-    """The value of a variable or attribute as the v0.4 front end understands it. Errors as in `evaluate`.
+def resolve(value: Any, where: Where, names: Mapping[str, object]) -> Any:
+    """The value of a variable or attribute as the v0.4 front end understands it. Raises SpecError with the place.
 
     Only unquoted text is changed: a whole number or boolean is converted, any other text is evaluated; text that
     results is as if it had been quoted.
@@ -191,10 +192,12 @@ def resolve(value: Any, names: Mapping[str, object]) -> Any:
         return value
     if value.lower() in ("true", "false"):
         return value.lower() == "true"
-    try:
+    with suppress(ValueError):
         return int(value)
-    except ValueError:
+    try:
         result = evaluate(value, names)
+    except ExpressionError as error:
+        raise where.error(str(error)) from None
     return Literal(result) if isinstance(result, str) else result
 
 

@@ -1,4 +1,4 @@
-"""Input files: regular ones of bounded size, and the text of those that are YAML.
+"""Input files: regular ones of bounded size, as bytes or text.
 
 A pipe is waited for, a device may never end, and opening some does something. Files of the system such as /proc/kmsg
 are regular and have no end, but say that they have no bytes; so no more is read of a file than it says that it has.
@@ -18,7 +18,6 @@ from fadiff_mapper.inputs.yaml.place import Where
 
 MAX_BYTES = 4 << 20
 """Bytes of one YAML file, a plain safety limit."""
-YAML = "a YAML file"
 
 
 def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:
@@ -59,19 +58,18 @@ def read_bytes(path: Path, accepted: str, most: int) -> bytes:
         raise Where(str(path)).error(f"cannot be read: {error.strerror or error}") from None
 
 
-def read_text(path: Path) -> str:
-    """The text of a file of at most `MAX_BYTES` of UTF-8. Raises SpecError naming the file."""
-    return decoded(read_bytes(path, YAML, MAX_BYTES), Where(str(path)))
+def read_text(path: Path, accepted: str = "a YAML file", most: int = MAX_BYTES) -> str:
+    """The text of a file of UTF-8 with or without a byte order mark; arguments and errors as of `open_input`.
 
-
-def decoded(raw: bytes, where: Where, accepted: str = YAML) -> str:
-    """The text of UTF-8 bytes with or without a byte order mark. Raises SpecError with the line of the first fault."""
+    Raises SpecError, too, with the line of the first byte that is no text.
+    """
+    raw = read_bytes(path, accepted, most)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[:error.start].count(b"\n") + 1
-        raise Where(where.file, line).error("is not UTF-8 text", accepted) from None
+        raise Where(str(path), line).error("is not UTF-8 text", accepted) from None
     if "\0" in text:
         line = text[:text.index("\0")].count("\n") + 1
-        raise Where(where.file, line).error("is a binary file", accepted)
+        raise Where(str(path), line).error("is a binary file", accepted)
     return text

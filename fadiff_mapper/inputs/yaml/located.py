@@ -9,16 +9,17 @@ silence.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from fadiff_mapper.base.errors import listed, nearest
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.expressions import resolve
+from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 T = TypeVar("T")
+L = TypeVar("L", bound="Located")
 Check = Callable[[Any, Where], T]
 """Takes a value and its place; returns it as the wanted type, or raises SpecError with that place."""
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
@@ -27,42 +28,40 @@ MOST_SHOWN_BITS = 1024
 """Bits of a whole number that is shown in a message; Python refuses to write numbers of more than 4,300 digits."""
 
 
-class Map(dict[Any, Any]):
-    """A YAML mapping that knows its place, its tag, such as "!Component", and the places of keys that were written."""
+class Located:
+    """A mapping or sequence that knows its place, its tag, such as "!Component", and the places of written entries."""
 
     def __init__(self, items: Any = (), *, where: Where, tag: str | None = None,
-                 places: dict[Any, Where] | None = None):
-        super().__init__(items)
-        self.where, self.tag, self.places = where, tag, dict(places or {})
+                 places: Mapping[Any, Where] | None = None):
+        super().__init__(items)  # type: ignore[call-arg]  # of the dict or list beside it
+        self.where, self.tag, self.places = where, tag, dict(places or {})  # places by key or index
 
     def at(self, key: object) -> Where:
-        """Place of an entry, also of one that is not there: below the mapping where no place is known."""
+        """Place of an entry, also of one that is not there: below the whole where no place is known."""
         return self.places.get(key) or self.where.child(key)
 
-    def having(self, items: Any) -> Map:
-        """The mapping with other entries at the same places."""
-        return Map(items, where=self.where, tag=self.tag, places=self.places)
+    def having(self: L, items: Any) -> L:
+        """The same with other entries at the same places."""
+        return type(self)(items, where=self.where, tag=self.tag, places=self.places)
 
 
-class Seq(list[Any]):
-    """A YAML sequence that knows its place, its tag, and the places of its first entries, possibly of none."""
+class Map(Located, dict[Any, Any]):
+    """A YAML mapping that knows its places."""
 
-    def __init__(self, items: Iterable[Any] = (), *, where: Where, tag: str | None = None,
-                 places: Sequence[Where] = ()):
-        super().__init__(items)
-        self.where, self.tag, self.places = where, tag, list(places)
 
-    def at(self, index: int) -> Where:
-        """Place of an entry, also of one that is not there: below the sequence where no place is known."""
-        return self.places[index] if index < len(self.places) else self.where.child(index)
-
-    def having(self, items: Iterable[Any]) -> Seq:
-        """The sequence with other entries at the same places."""
-        return Seq(items, where=self.where, tag=self.tag, places=self.places)
+class Seq(Located, list[Any]):
+    """A YAML sequence that knows its places."""
 
     def placed(self) -> Iterator[tuple[Any, Where]]:
         """Each entry with its place."""
         return ((item, self.at(i)) for i, item in enumerate(self))
+
+
+def placed_list(entries: Iterable[tuple[Any, Where]], where: Where, tag: str | None = None) -> Seq:
+    """The list of some entries, each with its place."""
+    entries = list(entries)
+    return Seq([item for item, _ in entries], where=where, tag=tag,
+               places={index: place for index, (_, place) in enumerate(entries)})
 
 
 def with_places(value: Any, where: Where) -> Any:
@@ -215,7 +214,7 @@ REQUIRED: Any = object()
 """The default of a key that must be there."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """The values that a key accepts."""
 
@@ -247,6 +246,8 @@ class Reader:
     leniency: Leniency = STRICT  # decides whether an unknown key is an error
     table: Table = field(default_factory=dict)  # the keys that `read` takes
     asked: list[str] = field(default_factory=list)  # all keys asked for so far, in order
+    # The values that expressions can use, where values that `read` takes may be expressions.
+    names: Mapping[str, object] | None = None
 
     def at(self, name: str) -> Where:
         """Place of a key."""
@@ -269,10 +270,11 @@ class Reader:
         return default  # type: ignore[no-any-return]
 
     def read(self, name: str, *default: Any) -> Any:
-        """Reads the value of a key of the table; a given default replaces the table's."""
-        key = self.table[name]
-        return self.take(key.spellings, lambda value, where: key.kind.read(value, where, self.leniency),
-                         default[0] if default else key.default)
+        """Reads the value of a key of the table, worked out with `names`; a given default replaces the table's."""
+        key, names = self.table[name], self.names
+        return self.take(key.spellings, lambda value, where: key.kind.read(
+            value if names is None else resolve(value, where, names), where, self.leniency),
+            default[0] if default else key.default)
 
     def refuse(self, name: str, why: str) -> None:
         """Refuses a key of valid Timeloop input that is not modelled here; null, false, 0 and empty values may stay."""

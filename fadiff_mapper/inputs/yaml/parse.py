@@ -19,7 +19,7 @@ from yaml import events
 from yaml.reader import ReaderError
 
 from fadiff_mapper.inputs.yaml.expressions import Literal
-from fadiff_mapper.inputs.yaml.located import Map, Seq, kind_of
+from fadiff_mapper.inputs.yaml.located import Map, Seq, kind_of, placed_list
 from fadiff_mapper.inputs.yaml.located import text as checked_text
 from fadiff_mapper.inputs.yaml.place import Where
 
@@ -96,9 +96,8 @@ def merged(mine: Map, theirs: Map, deep: bool) -> Map:
 
 
 def joined(first: Seq, second: Seq) -> Seq:
-    """Both lists in one, with the places of all entries."""
-    places = [part.at(index) for part in (first, second) for index in range(len(part))]
-    return Seq([*first, *second], where=first.where, tag=first.tag, places=places)
+    """Both lists in one."""
+    return placed_list([*first.placed(), *second.placed()], first.where, first.tag)
 
 
 MAX_NODES = 250_000
@@ -176,12 +175,11 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None, 
             else:
                 value = _scalar(event, where)
         elif isinstance(event, events.SequenceStartEvent):
-            items: list[Any] = []
-            item_places: list[Where] = []
+            items: list[tuple[Any, Where]] = []
             while type(entry := next(stream)) is not events.SequenceEndEvent:
-                item_places.append(at(entry.start_mark.line, where.path_of(len(items))))
-                items.append(build(entry, item_places[-1], depth + 1))
-            value = Seq(items, where=where, tag=_tag(event.tag, "seq", where), places=item_places)
+                place = at(entry.start_mark.line, where.path_of(len(items)))
+                items.append((build(entry, place, depth + 1), place))
+            value = placed_list(items, where, _tag(event.tag, "seq", where))
         else:
             entries: dict[str, Any] = {}
             places: dict[str, Where] = {}

@@ -1,10 +1,16 @@
-"""The place of input: file, line and YAML path, and the error of one line that names them."""
+"""The place of input, and complaints about what stands there.
+
+A mistake is an error of one line, with file, line and YAML path. Input that Timeloop ignores or puts up with is an
+error for a strict reader, a warning for a lenient one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fadiff_mapper.base.errors import SpecError
+from fadiff_mapper.base.errors import MOST_PROBLEMS, SpecError
 from fadiff_mapper.base.standard_streams import printable
 
 MOST_SHOWN = 1000
@@ -18,9 +24,9 @@ class Where(NamedTuple):
     line: int | None = None  # line from 1; None where there is no text
     path: str = ""  # YAML path, such as "architecture.nodes[2].name"; "" is the whole document
 
-    def child(self, key: object, line: int | None = None) -> Where:
-        """The place of an entry: a number is an index of a list, anything else a key. `line` defaults to this one's."""
-        return Where(self.file, self.line if line is None else line, self.path_of(key))
+    def child(self, key: object) -> Where:
+        """The place of an entry in the same line: a number is an index of a list, anything else a key."""
+        return Where(self.file, self.line, self.path_of(key))
 
     def path_of(self, key: object) -> str:
         """YAML path of an entry, as `child` has it."""
@@ -43,3 +49,53 @@ def shortened(words: str) -> str:
     """
     words = words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN // 2]} ... {words[-MOST_SHOWN // 2:]}"
     return printable(words)
+
+
+@dataclass(frozen=True)
+class Oddity:
+    """Input that Timeloop reads without a complaint, and not as its author meant it."""
+
+    where: Where
+    subject: str  # the key or text in question; a file with the same one several times gets one warning
+    found: str  # the mistake in words, with the nearest accepted key
+    accepted: str  # the accepted alternatives
+    # The treatment that Timeloop gives it, for the warning; empty where `found` says so already.
+    outcome: str = "Timeloop ignores it"
+
+
+@dataclass(frozen=True)
+class Leniency:
+    """Decides about oddities, and collects the warnings of one reading."""
+
+    strict: bool  # whether an oddity is an error
+    # File and subject -> the first warning, and the number of places that it covers.
+    collected: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+
+    def meet(self, oddities: Iterable[Oddity]) -> None:
+        """Collects a warning for each oddity, or refuses all of them in one SpecError where `strict`."""
+        mistakes = self.mistakes(oddities)
+        if mistakes:
+            raise SpecError(*mistakes)
+
+    def mistakes(self, oddities: Iterable[Oddity]) -> list[str]:
+        """The lines of `meet`'s error, for a caller with more to complain about; empty unless `strict`."""
+        if self.strict:
+            lines = [str(oddity.where.error(oddity.found, oddity.accepted)) for oddity in oddities]
+            more = len(lines) - MOST_PROBLEMS + 1
+            return lines if more <= 1 else [*lines[:-more], f"{more} more of this sort"]
+        for oddity in oddities:
+            found = f"{oddity.found}: {oddity.outcome}" if oddity.outcome else oddity.found
+            key = (oddity.where.file, oddity.subject)
+            text, places = self.collected.get(key) or (str(oddity.where.error(found)), 0)
+            self.collected[key] = text, places + 1
+        return []
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings in the order of the reading, each with file, line and path of its first place."""
+        return tuple(text if places == 1 else f"{text} (and {places - 1} more in this file)"
+                     for text, places in self.collected.values())
+
+
+STRICT = Leniency(strict=True)
+"""Refuses every oddity."""

@@ -28,10 +28,15 @@ WIDE = 200  # characters per line of a file or a pipe: wider than every table of
 
 
 class Screen(Console):
-    """A console that prints every text literally, without markup, in the characters of `standard_streams.shown`."""
+    """A console that prints every text literally, without markup, in the characters of `standard_streams.shown`.
 
-    def __init__(self, stderr: bool = False, width: int | None = None) -> None:
-        super().__init__(stderr=stderr, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    Standard output, or standard error, is as wide as the terminal, or `WIDE` characters without a terminal.
+    """
+
+    def __init__(self, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, soft_wrap=True, highlight=False, markup=False, emoji=False)
+        if not self.is_terminal:
+            self.width = WIDE
 
     def render_str(self, text: str, **options: Any) -> Text:
         """The text in printable characters; rich passes all strings through here, also of tables."""
@@ -40,12 +45,6 @@ class Screen(Console):
     def on_broken_pipe(self) -> None:
         """Leaves a broken pipe to the command, which chooses the exit code; rich would choose another."""
         raise   # the error that rich is handling
-
-
-def console() -> Screen:
-    """Standard output: as wide as the terminal, or `WIDE` characters without a terminal."""
-    screen = Screen()
-    return screen if screen.is_terminal else Screen(width=WIDE)
 
 
 def table(title: str, *columns: str, text: int = 1, rows: Iterable[Iterable[object]] = (), caption: str = "") -> Table:
@@ -92,18 +91,18 @@ def print_sources(what: str, sources: Mapping[str, str]) -> None:
     for component, source in sources.items():
         names.setdefault(source, []).append(component)
     for source, components in names.items():
-        console().print(f"{what if len(names) == 1 else f'{what} of {listed(components)}'}: {source}")
+        Screen().print(f"{what if len(names) == 1 else f'{what} of {listed(components)}'}: {source}")
 
 
 def print_notes(spec: Spec) -> None:
     """Prints a line for each statement of the input that Timeloop ignores or that has no effect."""
     for note in spec.notes:
-        console().print(note if note.startswith(WARNING) else f"note: {note}")
+        Screen().print(note if note.startswith(WARNING) else f"note: {note}")
 
 
 def print_findings(findings: list[InstalledFinding]) -> None:
     """Prints a row per program or library: path or version, and the features that need it."""
-    console().print(table("", "", "found", "enables", text=3, rows=(
+    Screen().print(table("", "", "found", "enables", text=3, rows=(
         (finding.name, finding.found or "not found", finding.enables) for finding in findings)))
 
 
@@ -138,7 +137,7 @@ def print_plan_verdicts(result: NetworkResult, program: Path) -> bool:
 def print_calibration(calibration: Calibration, written_to: str) -> None:
     """Prints the coefficients, the verdicts against the exact model, and whether the calibration is useful."""
     from fadiff_mapper.calibration.features import MEANING, NAMES  # of one command
-    out = console()
+    out = Screen()
     out.print(table("", "feature", "cycles", "per", rows=(
         (name, f"{value:.4g}", MEANING[name]) for name, value in zip(NAMES, calibration.coefficients, strict=True))))
     out.print(f"program {calibration.program}, parts of a tile joined by a norm of {calibration.norm:.3g}")
@@ -159,5 +158,5 @@ def print_corrected(results: Sequence[Result], names: Sequence[str]) -> None:
              f"{cycles.exact_choice_energy_pj * cycles.exact_choice_cycles:.6g}")
             for name, result in zip(names, results, strict=True) if (cycles := result.corrected)]
     if rows:
-        console().print(table("corrected to measured hardware", "layer", "cycles", "corrected", "EDP pJ*cycles",
+        Screen().print(table("corrected to measured hardware", "layer", "cycles", "corrected", "EDP pJ*cycles",
                               "corrected", "corrected, exact model's choice", rows=rows))

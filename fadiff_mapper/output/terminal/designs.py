@@ -13,7 +13,7 @@ from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.design.result import DesignResult, better_neighbour
 from fadiff_mapper.design.space import DesignSpace, Point, Value, design_architecture, parameter_values
 from fadiff_mapper.inputs.spec.tables import BITS_PER_KIB
-from fadiff_mapper.output.terminal.console import console, progress_line, table
+from fadiff_mapper.output.terminal.console import Screen, progress_line, table
 
 if TYPE_CHECKING:
     from fadiff_mapper.design.search_design import DesignProgress
@@ -26,7 +26,7 @@ def print_space(space: DesignSpace) -> None:
 
     Raises SpecError if a tie cannot be computed.
     """
-    out = console()
+    out = Screen()
     out.print(table(f"parameters of {space.name}", "name", "path", "values", "count", text=3, rows=(
         (parameter.name, parameter.path or ("variable of the templates" if parameter.template else "through ties"),
          ", ".join(map(_short, parameter.values)) if len(parameter.values) <= MOST_LISTED else
@@ -66,7 +66,7 @@ MOST_SHOWN = 20  # designs of a front that are printed; `front.csv` has all
 
 def print_design(result: DesignResult, written_to: str) -> None:
     """Prints the front, the differences with the final source of energies, and the end of the search."""
-    out = console()
+    out = Screen()
     if result.front:
         out.print(table("the front" if len(result.front) > 1 else "the best design", *result.best.parameters,
                         "energy uJ", "cycles", "EDP pJ*cycles", "area mm2", text=0, rows=(

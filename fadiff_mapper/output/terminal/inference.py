@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fadiff_mapper.inference.infer import InferenceResult
 from fadiff_mapper.output.inference_files import per_token
-from fadiff_mapper.output.terminal.console import console, table
+from fadiff_mapper.output.terminal.console import Screen, table
 
 
 def print_inference(result: InferenceResult, written_to: str) -> None:
     """Prints the numbers of every batch, what bounds its time, and all operations that are not counted."""
-    out, rows = console(), []
+    out, rows = Screen(), []
     for outcome in result.batches:
         ends = per_token(outcome)
         bounds = result.shares(outcome.batch, "bound")

@@ -19,7 +19,7 @@ from fadiff_mapper.inputs.spec.tables import compute_energy, energy_sources, sto
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output.run_files import map_txt
 from fadiff_mapper.output.terminal.console import (
-    console,
+    Screen,
     print_corrected,
     print_notes,
     print_sources,
@@ -40,7 +40,7 @@ def print_spec(spec: Spec) -> int:
 
     Returns the exit code: 1 if no mapping can meet the constraints, else 0.
     """
-    out = console()
+    out = Screen()
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
     levels: list[tuple[object, ...]] = []   # one row each, and one for the arithmetic
     for index, level in reversed(list(enumerate(spec.arch.levels))):
@@ -119,7 +119,7 @@ def print_stats(stats: Stats) -> None:
 
     Reads, fills and updates are words per instance, as `timeloop-model` counts them; energies are pJ of all instances.
     """
-    out = console()
+    out = Screen()
     out.print(f"cycles {stats.cycles}   energy {stats.energy_pj / 1e6:.6g} uJ   EDP {stats.edp:.6g} pJ*cycles   "
               f"utilization {stats.utilization:.2%}   computes {_accesses(stats.arithmetic['computes'])}"
               + (f"   area {stats.area_mm2:.6g} mm^2" if stats.area_mm2 else ""))
@@ -153,7 +153,7 @@ def _accesses(count: Any) -> str:
 
 def print_results(names: Sequence[str], results: Sequence[Result], folder: str) -> None:
     """Prints a single result with its loop nest and all numbers, several results as a table."""
-    out = console()
+    out = Screen()
     if len(results) == 1:
         from fadiff_mapper.search.lower_bound.assemble import sentence
         result, = results
@@ -205,7 +205,7 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
 
     The bound is the stored one, because it depends on constraints that no run stores.
     """
-    out = console()
+    out = Screen()
     out.print(map_txt(run.spec, run.mapping, run.stats))
     print_stats(run.stats)
     bound = explained.bound
@@ -246,4 +246,4 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
 def print_counts(explained: RunExplanation) -> None:
     """Prints every access count, in words per instance, as a sentence on its own line."""
     for count in explained.counts:
-        console().print(count.sentence())
+        Screen().print(count.sentence())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.progress import ProgressColumn, Task
 
-from fadiff_mapper.output.terminal.console import Screen, console, print_corrected, progress_line, table
+from fadiff_mapper.output.terminal.console import Screen, print_corrected, progress_line, table
 from fadiff_mapper.workload import Workload, coverage
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def print_coverage(out: Screen, network: Workload, units: bool = False) -> None:
 
 def print_network(network: Workload, written_to: str) -> None:
     """Prints the distinct layers, the operators between them, the obstacles to fusion and the unknown operators."""
-    out, entries, links = console(), network.distinct(), network.links()
+    out, entries, links = Screen(), network.distinct(), network.links()
     out.print(table("distinct layers", "layer", "operator", "bounds", "times", "MACs", "share", text=3, rows=(
         (entry.nodes[0], entry.layer.op,
          " ".join(f"{name}={bound}" for name, bound in entry.layer.problem.bounds.items()), entry.times,
@@ -86,7 +86,7 @@ def group_loops(group: FusedGroup) -> str:
 def print_plan(result: NetworkResult, written_to: str) -> None:
     """Prints warnings, the fused groups and the part of the EDP that they save, all that is left out, and both
     totals."""
-    out, shown = console(), result.weightiest_groups(MOST_GROUPS)
+    out, shown = Screen(), result.weightiest_groups(MOST_GROUPS)
     for warning in result.warnings:
         out.print(f"warning: {warning}")
     if result.groups:

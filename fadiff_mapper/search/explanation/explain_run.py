@@ -13,8 +13,7 @@ from fadiff_mapper.base.errors import FadiffError, attempted, listed, nearest
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import METRICS, Spec
-from fadiff_mapper.inputs.yaml.input_file import decoded, read_bytes
-from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.model.evaluate import evaluate_one
 from fadiff_mapper.model.evaluate_spec import evaluate
 from fadiff_mapper.model.stats import Stats
@@ -60,7 +59,7 @@ def read_run(folder: Path | str) -> FinishedRun:
         raise FadiffError(f"{folder}: {listed(missing)} not found; accepted: {WRITTEN}")
     path = folder / RESULT
     try:
-        stored = json.loads(decoded(read_bytes(path, accepted, LARGEST), Where(str(path)), accepted))
+        stored = json.loads(read_text(path, accepted, LARGEST))
     except (ValueError, RecursionError) as error:
         raise FadiffError(f"{path}: cannot be read: {error}; accepted: {accepted}") from None
     numbers = stored.get("stats") if isinstance(stored, dict) else None
