@@ -111,7 +111,7 @@ PAGES = {
     "fusion_limits": "How much could fusion save at most?",
     "accelforge_optima": "How do plans compare with the recorded optima of AccelForge?",
     "fusemax": "Are the published figures of a fused attention those of this model, and are its own plans as good?",
-    "scaling": "How do time and memory grow with a network?",
+    "scaling": "How do time and memory grow with a network, and what do 100,000 designs take on a cluster?",
     "validation": "Are the numbers those of Timeloop, LoopTree and DeFiNES?",
     "public_files": "Which public designs, layers and tutorials load and run, and with which numbers?",
     "sparse": "How fast and how good is the search of the official sparse designs?",
