@@ -454,7 +454,7 @@ def own_plans(results: Mapping[tuple[str, str, str], tuple[float, ...]], write: 
     for model, length in product(MODELS, LENGTHS):
         plan, (_, seconds, energy) = planned(model, length, spec), results["attn-binding", model, length]
         fused = [(" ".join(f"{loop.dim} in {loop.tile:,}" for loop in own.group.loops),
-                  "leave the chip" if own.group.spilled else "stay", own.cost.bound) for own in plan.groups]
+                  f"rest in {own.group.sums}" if own.group.sums else "stay", own.cost.bound) for own in plan.groups]
         write(row(model, length, f"{plan.stats.cycles / CLOCK / seconds:.4f}", f"{plan.stats.energy_pj / energy:.4f}",
                   *(fused[0] if fused else ("no group", "", "")), f"{plan.time_s:.1f}"))
 

@@ -15,6 +15,7 @@ from typing import Any
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.timeloop.verify import compared, differences, numbers
 
@@ -85,7 +86,7 @@ def check(result: Path, root: Path, backend: Backend) -> LayerCheck:
     spec = load(str(result / INPUT))
     if spec.mapping is None:
         raise FadiffError(f"{result / INPUT}: there is no mapping in it")
-    text = merged_input(spec, spec.mapping)
+    text = dump(merged_input(spec, spec.mapping))
     with tempfile.TemporaryDirectory(prefix="fadiff-validate-", ignore_cleanup_errors=True) as folder:
         answer = backend.ask(text, spec.problem.dataspace_names(), Path(folder))
     hashes = {path.name: _sha256(path.read_bytes()) for path in sorted(result.iterdir())

@@ -15,6 +15,7 @@ from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 
 from .operators import operators
@@ -59,7 +60,7 @@ class ModelTask:
 
     def text(self, mapping: Mapping) -> str:
         """The literal YAML that Timeloop is given for a mapping."""
-        return merged_input(self.spec, mapping)
+        return dump(merged_input(self.spec, mapping))
 
 
 def bundled_tasks(designs: Sequence[str] = (), names: Sequence[str] = ()) -> list[ModelTask]:

@@ -19,6 +19,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load_mapping
 from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.timeloop.find_programs import find_real
@@ -92,7 +93,7 @@ def run_mapper(program: Path, spec: Spec, seconds: float) -> Stats | None:
 
 def mapper_input(spec: Spec) -> str:
     """The layer on its design with its constraints, for the program."""
-    whole = yaml.safe_load(merged_input(spec)) | spec.constraints.native | {"mapper": MAPPER}
+    whole = yaml.safe_load(dump(merged_input(spec))) | spec.constraints.native | {"mapper": MAPPER}
     return yaml.safe_dump(whole, sort_keys=False)
 
 

@@ -216,7 +216,7 @@ def _layer(row: dict[str, str], architecture: Map, folder: Path, other: Spec | N
             name: _whole(name, row.get(name) or "1") for name in COEFFICIENTS}
         problem = with_places(problem, Where("measured layer"))
     if other is not None:
-        read, literal = read_problem(problem, Where("measured layer"))
+        read, literal, _ = read_problem(problem, Where("measured layer"))
         if read.dimensions == other.problem.dimensions:
             return replace(other, problem=read, literal=other.literal | {"problem": literal})
     kept = {key: value for key, value in architecture.items() if key not in LEFT_OUT}

@@ -200,13 +200,7 @@ numbers = accepting("whole numbers >= 1 separated by commas", _numbers)
 shard = accepting("I/N with I from 1 to N", _shard)
 bits = accepting("NAME=N,... with bits from 1 to 256", lambda text: text if text == "auto" else {
     name: float(value) for name, value in (part.split("=") for part in text.split(","))})
-
-
-def folder(text: str) -> str:
-    """The type of an argument that names a folder, which need not exist."""
-    if not text or "\0" in text:
-        raise argparse.ArgumentTypeError(f"found {text!r}; accepted: the name of a folder")
-    return text
+folder = accepting("the name of a folder", lambda text: text if text and "\0" not in text else None)
 
 
 def load_input(options: argparse.Namespace) -> Spec:

@@ -1,4 +1,4 @@
-"""Executors of a round of evaluations: this process, processes of this machine, or or a Dask or Ray cluster."""
+"""Executors of a round of evaluations: this process, processes of this machine, or a Dask or Ray cluster."""
 
 from __future__ import annotations
 

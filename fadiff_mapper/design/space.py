@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,11 +34,11 @@ from fadiff_mapper.inputs.yaml.located import (
     Map,
     Reader,
     Seq,
-    integer,
     kind_of,
     mapping,
     number,
     one_of,
+    positive,
     sequence,
     text,
 )
@@ -347,8 +348,6 @@ def design_architecture(space: DesignSpace, point: Point) -> Architecture:
 FORMS = "values: [V, ...], powers_of_two: [LOW, HIGH], or range: [LOW, HIGH] with step: STEP"
 TEXT_FORMS = "V,V,... or LOW:HIGH:STEP or LOW:HIGH:x2 (powers of two)"
 
-any_number = number()  # a check
-
 MOST_LISTED = 100_000  # values of one parameter that are held one by one, unlike ranges of whole numbers
 
 
@@ -359,7 +358,7 @@ def values_of_text(given: str, where: Where) -> Sequence[Value]:
         ends = [_scalar(bound) for bound in bounds[:2]]
         if bounds[2].strip() == "x2":
             return _powers_of_two(ends, where)
-        return _equally_spaced(*_bounds(ends, where), number(above=0)(_scalar(bounds[2]), where), where)
+        return _equally_spaced(*_bounds(ends, where), number(_scalar(bounds[2]), where, above=0), where)
     if len(bounds) > 1 or not all(part.strip() for part in given.split(",")):
         raise where.error(f"found {kind_of(given)}", TEXT_FORMS)
     return _listed_values([_scalar(part) for part in given.split(",")], where)
@@ -373,7 +372,7 @@ def _values_of_section(reader: Reader) -> Sequence[Value]:
     if given != ["range"]:
         return reader.take(given[0], _listed_values if given == ["values"] else _powers_of_two)
     low, high = reader.take("range", _bounds)
-    return _equally_spaced(low, high, reader.take("step", number(above=0)), reader.at("range"))
+    return _equally_spaced(low, high, reader.take("step", partial(number, above=0)), reader.at("range"))
 
 
 def _scalar(given: str) -> Value:
@@ -397,7 +396,7 @@ def _listed_values(value: Any, where: Where) -> Sequence[Value]:
     words = [isinstance(item, str) for item in given]
     if any(words) and not all(words):
         raise where.error("found numbers and words", "numbers alone, or words alone")
-    values = [Literal(item) if isinstance(item, str) else _whole(any_number(item, place))
+    values = [Literal(item) if isinstance(item, str) else _whole(number(item, place))
               for item, place in given.placed()]
     twice = [item for item, count in Counter(values).items() if count > 1]
     if twice:
@@ -405,7 +404,7 @@ def _listed_values(value: Any, where: Where) -> Sequence[Value]:
     return tuple(values) if any(words) else tuple(sorted(values))
 
 
-def _bounds(value: Any, where: Where, check: Check[float] = any_number) -> tuple[float, float]:
+def _bounds(value: Any, where: Where, check: Check[float] = number) -> tuple[float, float]:
     """Checks the lower and the upper bound of a range."""
     given = sequence(value, where)
     if len(given) != 2:
@@ -419,7 +418,7 @@ def _bounds(value: Any, where: Where, check: Check[float] = any_number) -> tuple
 def _powers_of_two(value: Any, where: Where) -> Sequence[Value]:
     """Checks a pair of powers of two; all powers between them, both included."""
     def power(item: Any, where: Where) -> int:
-        bound = integer(1)(item, where)
+        bound = positive(item, where)
         if bound & (bound - 1):
             raise where.error(f"found {bound}", f"powers of two, such as {1 << (bound.bit_length() - 1)} or "
                                                 f"{1 << bound.bit_length()}")
@@ -541,7 +540,7 @@ def _check_name(name: str, where: Where) -> None:
 def _limits(value: Any, where: Where) -> dict[str, tuple[float, Where]]:
     """Greatest value and place of every limit by name."""
     node = mapping(value, where)
-    return {str(name): (any_number(item, node.at(name)), node.at(name)) for name, item in node.items()}
+    return {str(name): (number(item, node.at(name)), node.at(name)) for name, item in node.items()}
 
 
 def _check(space: DesignSpace, limit_places: Mapping[str, Where], section: Where) -> None:

@@ -8,7 +8,7 @@ layers. Enumerated are, in the terms of LoopTree, inter-layer tiling, and retent
 intermediate per loop: up to two loops, or three where one adds up sums, and one loop in long segments; one
 representative of equal dimensions (rows and columns); halos retained along all loops, along all but one, or along none;
 every level on the chip with a single instance as home; and partial sums of the last layer to which later steps add
-either stay or are spilled to the outermost level.
+stay, rest in the home, or are spilled to the outermost level.
 
 Method. Each nest of loops (`tile_nests`) is estimated on a grid of tile sizes at once (`estimates`), in two steps of
 rising accuracy: first with every passing operand brought in once per step, a lower estimate; then, nest by nest in the
@@ -88,22 +88,28 @@ FURTHER = 2
 """Layers by which an end of a group is moved at most. A limit of time."""
 
 
-def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
-    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those with one loop or none."""
+def tile_nests(hardware: Hardware, segment: Segment, outputs_at: Collection[str]) -> Iterator[TileNest]:
+    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those with one loop or none.
+
+    `outputs_at`: levels that may keep the last layer's output.
+    """
     for dims in orders(segment, 3 if len(segment.problems) <= LOOPED else 1):
-        yield from nests_of(hardware, segment, dims)
+        yield from nests_of(hardware, segment, dims, outputs_at)
 
 
-def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Iterator[TileNest]:
-    """Enumerates the nests with one order of loops: every home, retention of halos, and treatment of sums."""
+def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...],
+             outputs_at: Collection[str]) -> Iterator[TileNest]:
+    """Enumerates the nests with one order of loops: every home, retention of halos, and place where sums rest."""
     adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
     halos = list(_halos(segment, dims))
     for home in homes(hardware):
         for retained in halos:
             if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
-                yield TileNest(home, dims, retained, False)
+                yield TileNest(home, dims, retained, "")
+            if adding and home in outputs_at:
+                yield TileNest(home, dims, retained, home)
             if adding:
-                yield TileNest(home, dims, retained, True)
+                yield TileNest(home, dims, retained, hardware.arch.levels[-1].name)
 
 
 def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
@@ -112,7 +118,7 @@ def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
     Yields:
         Dimensions of the last layer, outermost loop first.
     """
-    last, dims, linked = segment.problems[-1], cut_dims(segment), set(segment.links[-1].dims.values())
+    last, dims, linked = segment.problems[-1], cut_dims(segment), linked_dims(segment)
     equal = [pair for pair in combinations(last.bounds, 2) if pair[1] in dims and alike(segment, *pair)]
     yield ()
     for count in range(1, min(loops, 2) + 1):
@@ -127,42 +133,52 @@ def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
                     for order in ((*pair, dim), (dim, *pair)))
 
 
+def linked_dims(segment: Segment) -> set[str]:
+    """Dimensions of the last layer that move along an intermediate."""
+    return {dim for index, link in enumerate(segment.links) if segment.reader(index) == len(segment.links)
+            for dim in link.dims.values()}
+
+
 def cut_dims(segment: Segment) -> list[str]:
     """Dimensions of the last layer that shared loops may cut: those of its output or of its link.
 
     A loop over a kernel would cut neither layers before it nor results behind it.
     """
-    last, linked = segment.problems[-1], set(segment.links[-1].dims.values())
+    last, linked = segment.problems[-1], linked_dims(segment)
     return [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
             and (dim in last.output.dimensions or dim in linked)]
 
 
 def alike(segment: Segment, first: str, second: str) -> bool:
     """Whether two dimensions of the last layer are interchangeable in all layers."""
+    pairs = {len(segment.links): (first, second)}
     for index in reversed(range(len(segment.problems))):
-        problem = segment.problems[index]
-        if problem.bounds[first] != problem.bounds[second] or problem.bounds[first] == 1:
-            return False
-        if problem.windows[first] != problem.windows[second]:
-            return False
-        if index:
-            link, slides = segment.links[index - 1], segment.slides[index - 1]
+        if index < len(segment.links):
+            link, slides = segment.links[index], segment.slides[index]
+            first, second = pairs[segment.reader(index)]
             if first not in link.back or second not in link.back:
                 return False
             first, second = link.back[first], link.back[second]
             if slides[first] != slides[second]:
                 return False
+        problem, pairs[index] = segment.problems[index], (first, second)
+        if problem.bounds[first] != problem.bounds[second] or problem.bounds[first] == 1:
+            return False
+        if problem.windows[first] != problem.windows[second]:
+            return False
     return True
 
 
 def cuts_whole(segment: Segment, dim: str | None) -> bool:
     """Whether a loop over a dimension of the last layer would cut one that some consumer in the segment needs whole."""
-    after = segment.problems[-1:0:-1]
-    for link, whole, reader in zip(reversed(segment.links), reversed(segment.whole), after, strict=True):
-        if link.put_together and dim in space_of(reader, link.tensor).dimensions - set(link.dims.values()):
+    cut = {len(segment.links): dim}
+    for index in reversed(range(len(segment.links))):
+        link, reader = segment.links[index], segment.reader(index)
+        if link.put_together and cut[reader] in space_of(segment.problems[reader], link.tensor).dimensions - set(
+                link.dims.values()):
             return True
-        dim = None if dim is None else link.back.get(dim)
-        if dim in whole:
+        cut[index] = link.back.get(cut[reader] or "")
+        if cut[index] in segment.whole[index]:
             return True
     return False
 
@@ -176,13 +192,15 @@ def shared_loops(segment: Segment, dims: Sequence[str]) -> tuple[list[set[str]],
     shared: list[set[str]] = [set() for _ in segment.links]
     overlapping = set()
     for dim in dims:
-        cut: str | None = dim
-        halo = False    # whether windows of this link or a later one overlap along the loop
-        for own, link, slides in zip(reversed(shared), reversed(segment.links), reversed(segment.slides), strict=True):
-            cut = None if cut is None else link.back.get(cut)
-            halo = halo or (cut is not None and slides[cut].overlaps)
-            own |= {dim} if cut is None or halo else set()
-        overlapping |= {dim} if halo else set()
+        # for each layer the dimension that the loop cuts, and whether windows of a link behind it overlap along it
+        cuts: dict[int, tuple[str | None, bool]] = {len(segment.links): (dim, False)}
+        for index in reversed(range(len(segment.links))):
+            behind, halo = cuts[segment.reader(index)]
+            cut = segment.links[index].back.get(behind or "")
+            halo = halo or (cut is not None and segment.slides[index][cut].overlaps)
+            cuts[index] = cut, halo
+            shared[index] |= {dim} if cut is None or halo else set()
+        overlapping |= {dim} if any(halo for _, halo in cuts.values()) else set()
     return shared, overlapping
 
 
@@ -229,7 +247,7 @@ def _best_sizes(hardware: Hardware, compiled: CompiledSegment, price: NetworkPri
     """At most `KEPT` residency choices of nests in their best tile sizes, the best estimate first, then fewer loops."""
     segment, bases = compiled.segment, compiled.bases
     rough: list[tuple[float, int, Sheet, int]] = []
-    for nest in tile_nests(hardware, segment):
+    for nest in tile_nests(hardware, segment, bases[-1].outputs_at):
         sheet = sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
         rough += [(least, number, sheet, choice)
                   for number, (choice, least) in enumerate(enumerate(sheet.lower_prices(price)), len(rough))
@@ -290,7 +308,7 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
     if any(cuts_whole(segment, dim) or segment.problems[-1].bounds[dim] == 1 for dim in dims):
         return []
     sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases, known)
-    return [candidate for nest in nests_of(hardware, segment, dims)
+    return [candidate for nest in nests_of(hardware, segment, dims, bases[-1].outputs_at)
             for sized in _best_of(sheet_of(compiled, nest, sizes), price)
             for candidate in with_operators(hardware, sized.candidate())]
 
@@ -316,7 +334,7 @@ def _resized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase
     """The same loops with one tile, in turn, in each of its `sizes`; those that fit."""
     group, compiled = candidate.group, compiled_segment(hardware, candidate.segment, bases)
     nest = TileNest(group.links[0].stay.level, tuple(loop.dim for loop in group.loops),
-                    tuple(link.stay.across for link in group.links), group.spilled)
+                    tuple(link.stay.across for link in group.links), group.sums)
     now = [loop.tile for loop in group.loops]
     return [resized for position, loop in enumerate(group.loops) for size in sizes(loop)
             for sized in _in_sizes(compiled, nest, price, [(*now[:position], size, *now[position + 1:])])
@@ -511,20 +529,29 @@ def _moved(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
                 yield segment, dims
         for end in range(stop - FURTHER, stop + FURTHER + 1):
             if segment := by_nodes.get(chain[start:end]):
-                yield segment, _carried(dims, group.links[len(segment.links):], segment.links[len(group.links):])
+                longer, place = (group, len(segment.links)) if end < stop else (segment, len(group.links))
+                yield segment, _carried(dims, _path(longer, place), end < stop)
     for (nodes, group), (after, other) in pairwise(sorted(plan, key=lambda part: position[part[0][0]])):
         if segment := by_nodes.get(nodes + after):
             yield segment, tuple(loop.dim for loop in other.loops)
-            yield segment, _carried(tuple(loop.dim for loop in group.loops), (), segment.links[len(group.links):])
+            yield segment, _carried(tuple(loop.dim for loop in group.loops), _path(segment, len(group.links)), False)
 
 
-def _carried(dims: Dims, back: Sequence[FusedLink], on: Sequence[FusedLink]) -> Dims:
-    """Dimensions of a layer as those of another one, over some links back or on; dimensions not carried are dropped."""
-    for link in reversed(back):
-        own = {theirs: mine for mine, theirs in link.dims.items()}
+def _path(layers: Segment | FusedGroup, index: int) -> list[FusedLink]:
+    """The links from layer `index` to the last one."""
+    found = []
+    while index < len(layers.links):
+        found.append(layers.links[index])
+        index = layers.reader(index)
+    return found
+
+
+def _carried(dims: Dims, path: Sequence[FusedLink], back: bool) -> Dims:
+    """Dimensions of the layer at one end of some links as those of the layer at the other end; those not carried are
+    dropped."""
+    for link in reversed(path) if back else path:
+        own = {theirs: mine for mine, theirs in link.dims.items()} if back else link.dims
         dims = tuple(own[dim] for dim in dims if dim in own)
-    for link in on:
-        dims = tuple(link.dims[dim] for dim in dims if dim in link.dims)
     return dims
 
 

@@ -24,10 +24,10 @@ import numpy as np
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Stay, TileLoop
 from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, word_costs
 from fadiff_mapper.fusion.segments import Segment
+from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink
+from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink, SumsRest
 from fadiff_mapper.model.stats import dense_count
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload.window_slide import WindowSlide
@@ -59,6 +59,7 @@ class LayerBase:
     known: tuple[SideBySide, ...]
     costs: WordCosts
     whole: OperatingPoint  # energy and cycles of the best mapping, one run
+    outputs_at: frozenset[str] = frozenset()  # levels that the constraints let keep the output
 
     @property
     def lanes(self) -> dict[str, int]:
@@ -79,13 +80,16 @@ def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
     known = [SideBySide(_cycles_inside(result), _lanes(result.mapping))]
     known += [SideBySide(_cycles_inside(one) * operations / prod(one.spec.problem.bounds.values()), _lanes(one.mapping))
               for one in padded]
-    sums_at = result.spec.arch.levels[sum_level(result.spec)]
+    constraints = result.spec.constraints
+    sums_at = result.spec.arch.levels[sum_level(constraints, result.spec.problem.output.name)]
     return LayerBase(
         result.stats.energy_pj - accesses,
         {level["name"]: {name: float(dense_count(space["reads"]) * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in levels},
-        inf if sums_at.usable is None else float(sums_at.usable * sums_at.instances), _fastest(known),
-        word_costs(result.spec), OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)))
+        inf if sums_at.usable is None else float(sums_at.usable * sums_at.instances),
+        _fastest(known), word_costs(result.spec), OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)),
+        frozenset(level.name for level, here in zip(result.spec.arch.levels, constraints.levels, strict=True)
+                  if result.spec.problem.output.name not in here.bypass))
 
 
 def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:
@@ -130,11 +134,10 @@ def _cycles_inside(result: Result) -> float:
     return float(max(result.stats.arithmetic["cycles"], *(level["cycles"] for level in result.stats.levels[:-1])))
 
 
-def sum_level(spec: Spec) -> int:
+def sum_level(constraints: Constraints, output: str) -> int:
     """Index of the level in which sums are finished: the innermost that must keep the output, or else that may."""
-    levels, output = spec.constraints.levels, spec.problem.output.name
-    must = [index for index, level in enumerate(levels) if output in level.keep]
-    may = [index for index, level in enumerate(levels) if output not in level.bypass]
+    must = [index for index, level in enumerate(constraints.levels) if output in level.keep]
+    may = [index for index, level in enumerate(constraints.levels) if output not in level.bypass]
     return (must or may)[0]
 
 
@@ -177,24 +180,38 @@ def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[Layer
 
     levels = {name: hardware.level(name) for name in homes(hardware)}
     words = {name: hardware.arch.levels[index].usable for name, index in levels.items()}
-    read = [None, *(link.tensor for link in segment.links)]
-    layers = [translated(partial(_compiled_layer, levels), problem, linked, base)
-              for problem, linked, base in zip(segment.problems, read, bases, strict=True)]
-    links = [translated(_compiled_link, *parts) for parts in zip(
-        segment.links, segment.slides, segment.problems, segment.problems[1:], strict=False)]
+    linked: list[str | None] = [None] * len(segment.problems)
+    further: list[tuple[str, ...]] = [()] * len(segment.problems)
+    for index, link in enumerate(segment.links):
+        if link.distance == 1:
+            linked[index + 1] = link.tensor
+        else:
+            further[segment.reader(index)] += (link.tensor,)
+    layers = [translated(partial(_compiled_layer, levels), *parts)
+              for parts in zip(segment.problems, linked, further, bases, strict=True)]
+    links = [translated(_compiled_link, link, segment.slides[index], segment.problems[index],
+                        segment.problems[segment.reader(index)]) for index, link in enumerate(segment.links)]
+    shared = [(one.layer, segment.problems[one.layer].dataspace_names().index(one.operand),
+               one.first, segment.problems[one.first].dataspace_names().index(one.tensor)) for one in segment.shared]
     return CompiledSegment(segment, bases, {name: inf if room is None else float(room) for name, room in words.items()},
-                           FusedSegment(layers, links, float(segment.repeat)))
+                           FusedSegment(layers, links, float(segment.repeat), shared))
 
 
-def _compiled_layer(levels: Mapping[str, int], problem: Problem, linked: str | None, base: LayerBase) -> SegmentLayer:
-    """The kernel's form of a layer; `levels`: the homes with their indices."""
+def _compiled_layer(levels: Mapping[str, int], problem: Problem, linked: str | None, further: Sequence[str],
+                    base: LayerBase) -> SegmentLayer:
+    """The kernel's form of a layer.
+
+    `levels`: the homes with their indices; `linked`, `further`: what the layer right before it and others hand on.
+    """
     names, position = problem.dataspace_names(), {dim: index for index, dim in enumerate(problem.dimensions)}
     return SegmentLayer({
         "bounds": list(problem.bounds.values()),
         "known": [(own.compute, [own.lanes.get(dim, 1) for dim in problem.dimensions]) for own in base.known],
         "spaces": [[[(position[term.dimension], term.coefficient) for term in rank] for rank in space.ranks]
                    for space in problem.dataspaces],
-        "output": names.index(problem.output.name), "linked": -1 if linked is None else names.index(linked),
+        "output": names.index(problem.output.name),
+        "linked": -1 if linked is None else names.index(linked),
+        "handed": sum(1 << names.index(name) for name in (linked, *further) if name is not None),
         "inside": base.inside, "sums_room": base.sums_room, "read": base.costs.read[-1],
         "write": base.costs.written, "words_per_cycle": base.costs.bandwidth,
         "home_reads": [base.home_reads.get(level, {}).get(name, 0.0) for level in levels for name in names],
@@ -214,7 +231,7 @@ def _compiled_link(link: FusedLink, slides: Mapping[str, WindowSlide], producer:
                     slide.block, slide.ahead, slide.advance) for slide in windows],
         "stored": [strides.get(dim, 1) for dim in producer.dimensions],
         "lying": (lying.numerator, lying.denominator), "elsewhere": float(link.elsewhere), "beside": link.beside,
-        "written_whole": link.written_whole, "written_pooled": link.written_pooled,
+        "written_whole": link.written_whole, "written_pooled": link.written_pooled, "distance": link.distance,
     })
 
 
@@ -226,7 +243,7 @@ class TileNest:
     dims: tuple[str, ...]  # dimensions of the last layer, outermost loop first
     # for each link the loops along which its words are retained; along the others, they are recomputed
     retained: tuple[frozenset[str], ...]
-    spilled: bool  # whether partial sums leave the chip between the steps that add to them
+    sums: str  # where partial sums rest between the steps that add to them, as of `FusedGroup.sums`
 
 
 def homes(hardware: Hardware) -> list[str]:
@@ -288,20 +305,26 @@ class SizedNest:
         """The group, without mappings, with its estimate."""
         nest, segment = self.sheet.nest, self.sheet.segment
         stays: list[dict[str, Stay]] = [{} for _ in segment.problems]
-        for layer, space, across in self.sheet.estimate.stays(self.choice):
+        shared: list[dict[str, tuple[int, str]]] = [{} for _ in segment.problems]
+        names = [problem.dataspace_names() for problem in segment.problems]
+        for layer, space, across, first, there in self.sheet.estimate.stays(self.choice):
             loops = frozenset(dim for index, dim in enumerate(nest.dims) if across >> index & 1)
-            stays[layer][segment.problems[layer].dataspaces[space].name] = Stay(nest.home, loops)
-        layers = tuple(FusedLayer(problem, {}, own) for problem, own in zip(segment.problems, stays, strict=True))
+            stays[layer][names[layer][space]] = Stay(nest.home, loops)
+            if first >= 0:
+                shared[layer][names[layer][space]] = first, names[first][there]
+        layers = tuple(FusedLayer(problem, {}, staying, brought)
+                       for problem, staying, brought in zip(segment.problems, stays, shared, strict=True))
         links = tuple(link.staying(Stay(nest.home, retained))
                       for link, retained in zip(segment.links, nest.retained, strict=True))
         return Candidate(segment, FusedGroup(layers, links, tuple(map(TileLoop, nest.dims, self.tiles)), segment.repeat,
-                                             spilled=nest.spilled), self.estimate)
+                                             sums=nest.sums), self.estimate)
 
 
 def sheet_of(compiled: CompiledSegment, nest: TileNest, sizes: np.ndarray) -> Sheet:
     """The estimates of a segment in one nest, for tile sizes [loops, B]."""
     last = compiled.segment.problems[-1].dimensions
     retained = [sum(1 << index for index, dim in enumerate(nest.dims) if dim in loops) for loops in nest.retained]
+    resting = SumsRest.INSIDE if not nest.sums else SumsRest.HOME if nest.sums == nest.home else SumsRest.OUTERMOST
     return Sheet(nest, compiled.segment, sizes, NestEstimate(
         compiled.tables, list(compiled.usable).index(nest.home), compiled.usable[nest.home],
-        [last.index(dim) for dim in nest.dims], retained, nest.spilled, sizes))
+        [last.index(dim) for dim in nest.dims], retained, resting, sizes))

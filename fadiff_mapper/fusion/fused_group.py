@@ -4,10 +4,10 @@
         for each layer, first to last:
             run its tile by an exact Timeloop mapping
 
-The loops cut dimensions of the last layer; the tiles of the earlier ones follow from what the next layer needs. A group
-is FADiff's chain of links with sigma = 1, and decides what the paper does not model: the shared loops and their tiles,
-the home level of each intermediate (always L2 in the paper), and the loops along which halos are retained instead of
-fetched or recomputed (LoopTree, DeFiNES).
+The loops cut dimensions of the last layer; the tiles of the earlier ones follow from what their readers need. A group
+is a tree of FADiff's links with sigma = 1, mostly a chain, and decides what the paper does not model: the shared loops
+and their tiles, the home level of each intermediate (always L2 in the paper), and the loops along which halos are
+retained instead of fetched or recomputed (LoopTree, DeFiNES).
 """
 
 from __future__ import annotations
@@ -66,11 +66,14 @@ class FusedLayer:
         mappings: an exact mapping for every shape that the layer's tile takes.
         operands: the data spaces from outside the group that stay on the chip (resident weights, the halo of the first
             input); any other is fetched in every step as the mapping says.
+        shared: those of `operands` that an earlier layer of the group reads, too, and has brought there: data space ->
+            position of that layer and its data space.
     """
 
     problem: Problem
     mappings: AnyMapping[Shape, Mapping]
     operands: AnyMapping[str, Stay] = field(default_factory=dict)
+    shared: AnyMapping[str, tuple[int, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,10 +93,11 @@ class LinkOperator:
 
 @dataclass(frozen=True)
 class FusedLink:
-    """The producer-consumer relation between a layer and the next one of its group.
+    """The producer-consumer relation between a layer and the one of its group that reads its output.
 
     Attributes:
-        tensor: the data space of the next layer that this layer's output becomes.
+        tensor: the data space of the next layer that this layer's output becomes. The next layer is the reader,
+            whatever layers run in between.
         dims: dimension of this layer's output -> dimension of the next layer that moves along it.
         stay: the residency of the intermediate.
         padding: zeros that the next layer reads before the first point of its operand, per dimension of the next layer.
@@ -114,6 +118,7 @@ class FusedLink:
             in which a running maximum corrects the sums of earlier tiles.
         causal: of a softmax behind a causal mask, the dimension of this layer's output that queries run along, and how
             many of them follow one another (`workload.node.Node.causal`).
+        distance: how many layers further on the next layer runs: 1 where none is in between.
     """
 
     tensor: str
@@ -129,6 +134,7 @@ class FusedLink:
     operators: tuple[LinkOperator, ...] = ()
     running: frozenset[str] = frozenset()
     causal: tuple[str, int] | None = None
+    distance: int = 1
 
     @cached_property
     def back(self) -> dict[str, str]:
@@ -186,7 +192,7 @@ class FusedLink:
 
 @dataclass(frozen=True)
 class SecondRead:
-    """A residual operand: a tensor on the chip that a sum (or product) behind a layer reads once more.
+    """A residual operand of a chain: a tensor on the chip that a sum (or product) behind a layer reads once more.
 
     Attributes:
         first: position of the layer that reads the tensor first, as what the layer before hands on or, for the first
@@ -209,14 +215,15 @@ class FusedGroup:
 
     Attributes:
         layers: the layers in the order in which they run.
-        links: `links[i]` leads from layer i to layer i + 1.
+        links: `links[i]` leads from layer i to a later layer, `reader(i)`. So the layers are a tree: each but the last
+            hands its output to one other; in a chain, to the next one.
         loops: the shared loops, outermost first.
         repeat: runs of the whole group, such as one per attention head.
         double_buffered: levels in which a tile that comes and goes has room twice, so that the next one can arrive;
             tensors that stay from step to step are there once. An intermediate on which a compute unit works is there
             twice, so that the unit and the layers work side by side.
-        spilled: True if partial sums of the last layer to which later steps add go to the outermost level in between
-            and come back; False if they stay where they are summed up.
+        sums: the level in which partial sums of the last layer rest between the steps that add to them: a level on the
+            chip, or the outermost one (spilled). Empty: they stay where they are summed up.
         second_reads: the residual operands that are read on the chip, instead of from outside.
         skips: True if blocks of scores that a causal mask hides wholly are left out.
     """
@@ -226,9 +233,17 @@ class FusedGroup:
     loops: tuple[TileLoop, ...] = ()
     repeat: int = 1
     double_buffered: frozenset[str] = frozenset()
-    spilled: bool = False
+    sums: str = ""
     second_reads: tuple[SecondRead, ...] = ()
     skips: bool = False
+
+    def reader(self, index: int) -> int:
+        """Position of the layer that reads the output of layer `index`, which is not the last one."""
+        return index + self.links[index].distance
+
+    def into(self, index: int) -> list[FusedLink]:
+        """The links that lead to layer `index`, in the order of their producers."""
+        return [link for before, link in enumerate(self.links[:index]) if before + link.distance == index]
 
     @property
     def steps(self) -> int:
@@ -250,7 +265,7 @@ class FusedGroup:
 
     def last_uses(self) -> list[int]:
         """For each link the last layer that runs before its intermediate is read for the last time in a step."""
-        return [max([index + 1, *(read.behind for read in self.second_reads if read.first == index + 1)])
+        return [max([self.reader(index), *(read.behind for read in self.second_reads if read.first == index + 1)])
                 for index in range(len(self.links))]
 
 

@@ -11,12 +11,11 @@ Steps that differ only in the words that earlier steps left in place share a sha
                   it at no level outside its home (`fused_mapping`)
     eq. 14        the copy into the home level: a read where the words were summed up. Timeloop counts the update at the
                   home, but charges a drain to the next level no read
-    -             operands that stay are filled only with words that no earlier step left there
+    -             operands that stay are filled only with words that no earlier step or layer left there
     -             pooled tensors with a reader outside the group go to the outermost level
     -             words of other tensors that are put together with an intermediate come from the outermost level
     -             residual operands that stay on the chip are read at their home level
-    -             partial sums to which later steps add stay where they are summed up, or with `spilled` come back from
-                  the outermost level
+    -             partial sums to which later steps add come back from the level in which they rest (`FusedGroup.sums`)
     -             a softmax in one pass (`FusedGroup.one_pass`) corrects them once more in every step but the first
 
 Latency and energy of the corrected counts are Timeloop's (in the paper, eqs. 16 to 19). Steps run one after the other,
@@ -192,7 +191,7 @@ def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: La
     A level outside the home keeps the output only where all of it is also written there for a consumer outside the
     group (`FusedLink.written_whole`).
     """
-    links = [(link, link.tensor, False) for link in group.links[max(index - 1, 0):index]]
+    links = [(link, link.tensor, False) for link in group.into(index)]
     links += [(link, group.layers[index].problem.output.name, link.written_whole)
               for link in group.links[index:index + 1]]
     levels = list(mapping.levels)
@@ -236,15 +235,15 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
         saved = float(counts.fills[home, operand, 0]) - fresh
         changed(home, operand, fills=-saved)
         changed(parent, operand, reads=-saved)
-    if index and group.links[index - 1].written_pooled:
-        name = group.links[index - 1].tensor
-        changed(outermost, tile.index(name), updates=step.counted)
-        changed(tile.kept_levels(name)[-1], tile.index(name), reads=step.counted)
-    if index and group.links[index - 1].elsewhere:
-        link = group.links[index - 1]
-        words, operand = float(step.counted * link.elsewhere), tile.index(link.tensor)
-        changed(hardware.level(link.stay.level), operand, fills=words)
-        changed(outermost, operand, reads=words)
+    for link in group.into(index):
+        operand = tile.index(link.tensor)
+        if link.written_pooled:
+            changed(outermost, operand, updates=step.counted)
+            changed(tile.kept_levels(link.tensor)[-1], operand, reads=step.counted)
+        if link.elsewhere:
+            words = float(step.counted * link.elsewhere)
+            changed(hardware.level(link.stay.level), operand, fills=words)
+            changed(outermost, operand, reads=words)
     levels = tile.kept_levels(output.name)
     if index < len(group.links):    # eq. (14); nothing is copied where the home itself adds the sums up
         home = hardware.level(group.links[index].stay.level)
@@ -256,19 +255,19 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
         if read.behind == index:
             stay = group.links[read.first - 1].stay if read.first else group.layers[0].operands[read.tensor]
             changed(hardware.level(stay.level), t, reads=float(tile.layer.problem.tensor_size(output)))
+    rest = levels.index(hardware.level(group.sums)) if group.sums and step.shares_sums else 0
     if not step.first_sum:  # no first touch of a word: Timeloop's first-read elision left out `partition` words
-        for level in levels if group.spilled else levels[:1]:
+        for level in levels[:rest + 1]:
             words = float(counts.partition[level, t, 0])
-            back = group.spilled and level != levels[-1]
-            changed(level, t, reads=words, fills=words if back else 0.0)
+            changed(level, t, reads=words, fills=words if level != levels[rest] else 0.0)
         if group.one_pass and index == len(group.links):
             words = float(counts.partition[levels[0], t, 0])
             changed(levels[0], t, reads=words, updates=words)
-    if not (step.last_sum or group.spilled):    # all but the last step hand nothing outwards
-        for level in levels[1:]:
+    if not step.last_sum:   # all but the last step hand nothing outwards from where sums rest
+        for level in levels[rest + 1:]:
             changed(level, t, updates=-float(counts.updates[level, t, 0]))
     table = tile.layer.machine.element_words
-    if counts.words and table is not None and not (step.first_sum and step.last_sum):  # others add to the same sums
+    if counts.words and table is not None and step.shares_sums:  # others add to the same sums
         held, sent = counts.words.held.copy(), counts.words.sent.copy()
         held[:, t] = sent[:, t] = table[1, :, t]
         counts = replace(counts, words=replace(counts.words, held=held, sent=sent))

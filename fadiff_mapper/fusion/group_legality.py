@@ -2,12 +2,13 @@
 
 shared loops   a loop cuts no dimension of the last layer, cuts one twice, or cuts a kernel
 link           the output of a layer is not what the next one reads
+sharing        an operand that several layers share is not there in a step in which one of them reads it
 second read    a residual operand that should stay on the chip is not there, or not whole, where a sum reads it
 mapping        there is no mapping for a tile, or it does not cover it
 level          a level is unknown, has several instances, or lies nowhere inside a level that keeps the tensor
 whole          an operand that stays is not whole at its level while its tile runs
 reduction      sums of an output are not finished where the next layer, or the next step, needs them; partial sums that
-               are spilled may come back in any step
+               rest in a level further out may come back in any step
 capacity       words that are live at once do not fit; the accumulator counts in its own words
 network        the architecture prices its wires, which fused groups do not model
 
@@ -44,10 +45,12 @@ from fadiff_mapper.fusion.tile_steps import (
     LayerSteps,
     StepClass,
     layer_steps,
+    moved_rank,
     read_slide,
     resident_words,
     space_of,
     step_classes,
+    touched_points,
 )
 from fadiff_mapper.model.legality import Violation
 from fadiff_mapper.model.loop_nest import pack, project
@@ -117,11 +120,22 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
         yield _broken("link", "", f"{len(group.layers)} layers with {len(group.links)} links", len(group.links),
                       len(group.layers) - 1)
         return
+    if any(not index < group.reader(index) < len(group.layers) for index in range(len(group.links))):
+        yield _broken("link", "", "a link leads to no later layer")
+        return
     yield from _loop_violations(group)
-    for layer, after, link in zip(group.layers, group.layers[1:], group.links, strict=False):
-        yield from _link_violations(layer, after, link)
+    for index, (layer, link) in enumerate(zip(group.layers, group.links, strict=False)):
+        yield from _link_violations(layer, group.layers[group.reader(index)], link)
+    for index in range(len(group.layers)):
+        tensors = [link.tensor for link in group.into(index)]
+        if len(set(tensors)) < len(tensors):
+            yield _broken("link", "", f"two layers make the same operand of layer {index + 1}", len(tensors), 1)
+        if sum(link.written_pooled or bool(link.elsewhere) for link in group.into(index)) > 1:
+            yield _broken("link", "", f"two operands of layer {index + 1} are pooled or put together with others", 2, 1)
     if any(link.put_together for link in group.links):
-        for link, after, steps in zip(group.links, group.layers[1:], layer_steps(group)[1:], strict=True):
+        all_steps = layer_steps(group)
+        for index, link in enumerate(group.links):
+            after, steps = group.layers[group.reader(index)], all_steps[group.reader(index)]
             along = space_of(after.problem, link.tensor).dimensions - set(link.dims.values())
             for loop, cut in zip(group.loops, steps.cut, strict=True):
                 if link.put_together and cut in along:
@@ -129,8 +143,11 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
                                   "together with other tensors")
     if group.second_reads:
         yield from _second_read_violations(group, layer_steps(group))
+    if any(layer.shared for layer in group.layers):
+        yield from _sharing_violations(group, layer_steps(group))
     stays = [stay for layer in group.layers for stay in layer.operands.values()] + [link.stay for link in group.links]
-    for name in dict.fromkeys(stay.level for stay in stays):
+    inside = [group.sums] if group.sums not in ("", hardware.arch.level_names()[-1]) else []
+    for name in dict.fromkeys([*(stay.level for stay in stays), *inside]):
         if name not in hardware.arch.level_names()[:-1]:
             yield _broken("level", name, f"{name} is not a level inside the outermost one")
         elif (instances := hardware.arch.levels[hardware.level(name)].instances) > 1:
@@ -140,7 +157,7 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
 def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
     """Shared loops cut dimensions of the last layer, each once; loops that add to one output tile are innermost."""
     last = group.layers[-1].problem
-    linked = set(group.links[-1].dims.values()) if group.links else set()
+    linked = {dim for link in group.into(len(group.layers) - 1) for dim in link.dims.values()}
     adding = False
     for index, loop in enumerate(group.loops):
         if loop.dim not in last.bounds or loop.tile < 1:
@@ -153,13 +170,13 @@ def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
         if sums and loop.dim not in linked:
             yield _broken("shared loops", "",
                           f"the loop over {loop.dim} cuts a kernel or the channels of no intermediate")
-        if adding and not sums and not group.spilled:
+        if adding and not sums and not group.sums:
             yield _broken("reduction", "", f"the loop over {loop.dim} stands inside one that adds to the same outputs")
         adding = adding or sums
 
 
 def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> Iterator[Violation]:
-    """Every dimension of the output above one point leads to one of the next layer, and extents agree.
+    """Every dimension of the output above one point leads to one of the next layer, its reader, and extents agree.
 
     The next layer leaves less than one stride of the output's points unread, and reads at most as much padding after
     them as before: `extent - stride < reach - pad <= extent + pad`.
@@ -186,6 +203,47 @@ def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> I
                           f"padding before them; {own} has {extent}", len(read), extent + 2 * padding)
 
 
+def _sharing_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> Iterator[Violation]:
+    """An operand that several layers share is there, all that each of them reads in a step, from the first one on."""
+    for index, layer in enumerate(group.layers):
+        for name, (first, space) in layer.shared.items():
+            who = f"{name} of layer {index + 1}, shared with layer {first + 1},"
+            holder = group.layers[first] if 0 <= first < index else layer
+            if holder is layer or space not in holder.operands or space in holder.shared:
+                yield _broken("sharing", "", f"{who} does not stay on the chip")
+                continue
+            extents = [space_of(one.problem, of).tile_extents(one.problem.bounds)
+                       for one, of in ((layer, name), (holder, space))]
+            if layer.operands.get(name) != holder.operands[space] or extents[0] != extents[1]:
+                yield _broken("sharing", "", f"{who} stays in another way or has other extents there")
+                continue
+            for loop in range(len(group.loops)):
+                if not _there(group, (first, space), (index, name), loop, all_steps):
+                    yield _broken("sharing", "", f"{who} is not there in every step along {group.loops[loop].dim}")
+
+
+def _there(group: FusedGroup, holder: tuple[int, str], reader: tuple[int, str], loop: int,
+           all_steps: Sequence[LayerSteps]) -> bool:
+    """Whether a layer's operand (its position and data space) has in each step of a loop what a later layer reads."""
+    def touched(place: int, name: str) -> list[tuple[int | None, range]]:
+        """Rank that the loop moves, and its points, step by step; for none `range(1)` in steps with work."""
+        problem, cut = group.layers[place].problem, all_steps[place].cut[loop]
+        space = space_of(problem, name)
+        moves = cut is not None and cut in space.dimensions
+        index, rank = moved_rank(space, cut) if moves and cut is not None else (None, ())
+        return [(index, touched_points(rank, problem, cut, span.done) if moves and cut is not None
+                 else range(min(len(span.done), 1))) for span in all_steps[place].spans[loop]]
+
+    kept = group.loops[loop].dim in group.layers[holder[0]].operands[holder[1]].across
+    for (mine, there), (theirs, read) in zip(touched(*holder), touched(*reader), strict=True):
+        if not len(read):
+            continue
+        whole = mine is None and (len(there) > 0 or kept)
+        if not whole and not (mine == theirs and there.start <= read.start and read.stop <= there.stop):
+            return False
+    return True
+
+
 def _second_read_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> Iterator[Violation]:
     """Each residual operand is whole on the chip where it is read again: the first reason against that."""
     for read in group.second_reads:
@@ -204,7 +262,7 @@ def _no_second_read(group: FusedGroup, read: SecondRead) -> str | None:
         return "is read in another order"
     if not read.first and read.tensor not in group.layers[0].operands:
         return "does not stay on the chip"
-    if read.first and read.tensor != group.links[read.first - 1].tensor:
+    if read.first and (read.tensor != group.links[read.first - 1].tensor or group.links[read.first - 1].distance > 1):
         return "is not what the layer before hands on"
     problem, holder = group.layers[read.behind].problem, group.layers[max(read.first - 1, 0)].problem
     space = holder.output if read.first else space_of(holder, read.tensor)
@@ -272,8 +330,13 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
             yield _broken("level", stay.level, f"{name} stays in {stay.level}, but no level outside it keeps it")
     summed, *further = tile.kept_levels(output)     # where no level inside the home keeps sums, they are added up there
     finished = [home for link in group.links[index:index + 1] if (home := hardware.level(link.stay.level)) != summed]
-    if step.sums_stay(group):
-        finished += further
+    if step.shares_sums:
+        rest = hardware.level(group.sums) if group.sums else summed
+        size = tile.boxes.size[rest, tile.index(output), 0] if rest in (summed, *further) else 0
+        if group.sums and size != (words := problem.tensor_size(problem.output)):
+            yield _broken("whole", group.sums, f"{group.sums} holds {size:g} partial sums of {output}, which rest "
+                          f"there, at a time; its tile has {words}", size, words)
+        finished += [level for level in further if level > rest]
     for level in finished:
         if back := float(tile.counts.reads[level, tile.index(output), 0]):
             name = hardware.arch.levels[level].name
@@ -301,10 +364,17 @@ class LayerTiles:
 
 
 def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequence[LayerTiles] = ()) -> float:
-    """The peak of words that are live at once in one instance of a level, which its capacity must hold.
+    """The peak of words that are live at once in one instance of a level, which its capacity must hold: the most of
+    `live_words_by_layer`, with the same arguments."""
+    return max(live_words_by_layer(hardware, group, level, tiles))
 
-    Operands that stay are there during all steps, of all layers at once; so are partial sums that go on, at the
-    innermost level that keeps them. Beside these the level must hold what the one running layer needs, the most over
+
+def live_words_by_layer(hardware: Hardware, group: FusedGroup, level: int,
+                        tiles: Sequence[LayerTiles] = ()) -> list[float]:
+    """For each layer, the most words that are live at once in one instance of a level while the layer runs.
+
+    Operands that stay are there during all steps, of all layers at once; so are partial sums that go on, where they
+    rest. Beside these the level must hold what the one running layer needs, the most over
     the layers: its tile's other data spaces (twice where the level is double buffered), the intermediates that it reads
     and writes, and what later steps use of the others. FADiff's eq. (24) adds up weights and activations of all layers
     instead; LoopTree, too, takes the largest over branches that run one after the other.
@@ -330,23 +400,24 @@ def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequenc
             tiles.append(LayerTiles(steps, classes, words))
     name, bits = hardware.arch.levels[level].name, hardware.arch.levels[level].word_bits
     resident = resident_words(group, [layer.steps for layer in tiles], hardware.arch.levels[level])
-    staying, most = 0.0, 0.0
+    staying, running = 0.0, list[float]()
     for index, (layer, own) in enumerate(zip(group.layers, tiles, strict=True)):
         output = layer.problem.output.name
         stays = {operand for operand, stay in layer.operands.items() if stay.level == name}
         stays |= {output for link in group.links[index:index + 1] if link.stay.level == name}
-        stays |= {link.tensor for link in group.links[max(index - 1, 0):index]
-                  if link.stay.level == name and not link.beside}
+        stays |= {link.tensor for link in group.into(index) if link.stay.level == name and not link.beside}
         sums, passing = 0.0, 0.0
         for step in own.classes:
             kept = own.words[step.shape]
             size = {space: words for space, words in kept[level].items() if space not in stays}
-            if step.sums_stay(group) and [output in words for words in kept].index(True) == level:
+            if step.shares_sums and group.sums == name:
+                del size[output]
+            elif step.shares_sums and not group.sums and [output in words for words in kept].index(True) == level:
                 sums = max(sums, size.pop(output))
             elif output in stays and next(words for words in kept if output in words) is kept[level]:
                 space = layer.problem.output    # which lies there with the bits of finished elements, once added up
                 size[output] = kept[level][output] * float(1 - space.words(bits) / space.words(bits, partial=True))
             passing = max(passing, sum(size.values()))
         staying += sums
-        most = max(most, passing * (2 if name in group.double_buffered else 1) + resident[index])
-    return staying + most
+        running.append(passing * (2 if name in group.double_buffered else 1) + resident[index])
+    return [staying + own for own in running]

@@ -31,7 +31,7 @@ from math import prod
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion.fused_group import FusedLink, LinkOperator, SecondRead, Stay
-from fadiff_mapper.fusion.tile_steps import read_slide
+from fadiff_mapper.fusion.tile_steps import read_slide, space_of
 from fadiff_mapper.inputs.native.problem import literal_bits
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -61,6 +61,16 @@ class ResidualOperand:
 
 
 @dataclass(frozen=True)
+class SharedOperand:
+    """An operand of a layer that an earlier layer of a segment reads, too: the same words in the same order."""
+
+    layer: int  # position of the layer
+    operand: str  # its data space
+    first: int  # position of the first layer that reads the tensor
+    tensor: str  # data space of that one
+
+
+@dataclass(frozen=True)
 class Segment:
     """Layers that follow one another, as one group could run them."""
 
@@ -79,12 +89,18 @@ class Segment:
     residuals: tuple[ResidualOperand, ...] = ()  # operands of sums behind its layers that could be read on the chip
     # positions of the links whose tensor has no reader outside the group but those sums
     read_inside: frozenset[int] = frozenset()
+    shared: tuple[SharedOperand, ...] = ()  # operands that its layers have in common
     # equal for segments with the same candidates at the same cost, among those that `segments` lists together
     key: int = -1
 
     def __post_init__(self) -> None:
         if len(self.slides) < len(self.links):
-            object.__setattr__(self, "slides", tuple(map(_slides, self.links, self.problems[1:])))
+            object.__setattr__(self, "slides", tuple(
+                _slides(link, self.problems[self.reader(index)]) for index, link in enumerate(self.links)))
+
+    def reader(self, index: int) -> int:
+        """Position of the layer that reads the output of layer `index`, which is not the last one."""
+        return index + self.links[index].distance
 
     @property
     def charged(self) -> bool:
@@ -98,22 +114,44 @@ class Segment:
 
 
 def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink, ...]]]:
-    """The maximal chains of a network: names of the layers and the links between them; each layer is in one."""
+    """The maximal trees of layers that hand tensors on in tiles; each layer is in one, and mostly a tree is a chain.
+
+    Each layer but the last of its tree leads to one other, its reader. A layer stands behind all that lead to it, such
+    that chains, layers that hand on their first operands, stay together.
+
+    Returns:
+        Names of the layers, and for each but the last its link.
+    """
     nodes = {node.name: node for node in workload.nodes}
     after: dict[str, NetworkLink] = {}
-    taken: set[str] = set()
-    for link in sorted(workload.links(), key=lambda link: not link.in_tiles):
-        if link.producer not in after and link.consumer not in taken and _can_fuse(workload, nodes, link):
+    main: dict[str, str] = {}   # layer -> that before it in its chain
+    sides: dict[str, list[str]] = {}    # layer -> layers that make other operands of it
+    links = [link for link in sorted(workload.links(), key=lambda link: not link.in_tiles)
+             if _can_fuse(workload, nodes, link)]
+    for link in links:
+        if link.producer not in after and link.consumer not in main:
             after[link.producer] = link
-            taken.add(link.consumer)
+            main[link.consumer] = link.producer
+    for link in links:
+        if link.producer not in after and not link.elsewhere and not any(axis.pools for axis in link.axes) and (
+                link.operand not in {after[other].operand
+                                     for other in (main[link.consumer], *sides.get(link.consumer, ()))}):
+            after[link.producer] = link
+            sides.setdefault(link.consumer, []).append(link.producer)
+
+    def tree(last: str) -> list[str]:
+        """The layers that lead to one: its chain at the end, before it the trees of the other operands of its layers,
+        those of later ones first."""
+        chain = [last]
+        while chain[0] in main:
+            chain.insert(0, main[chain[0]])
+        return [*(name for own in reversed(chain) for side in sides.get(own, ()) for name in tree(side)), *chain]
+
     every = []
     for node in workload.layers:
-        if node.name not in taken:
-            names, links = [node.name], []
-            while names[-1] in after:
-                links.append(after[names[-1]])
-                names.append(links[-1].consumer)
-            every.append((tuple(names), tuple(links)))
+        if node.name not in after:
+            names = tree(node.name)
+            every.append((tuple(names), tuple(after[name] for name in names[:-1])))
     return every
 
 
@@ -146,9 +184,13 @@ def segments(workload: Workload, longest: int, over: Over = never, *, units: boo
                 break
             names = every[chain][0][start:start + length]
             links = every[chain][1][start:start + length - 1]
-            if len(names) == length and _in_one_go(after, rank, names, links):  # else no longer one can either
-                found.append((chain, start, _segment(names, links, parts, joins, nodes)))
+            if len(names) < length:
+                continue
+            whole = all(link.consumer in names for link in links)   # else some layer has its reader outside
+            if not whole or _in_one_go(after, rank, names, links):  # else no longer one can either
                 longer.append((chain, start))
+            if whole and longer[-1:] == [(chain, start)]:
+                found.append((chain, start, _segment(names, links, parts, joins, nodes)))
         growing = longer
     return [segment for _, _, segment in sorted(found, key=lambda item: item[:2])]
 
@@ -166,11 +208,22 @@ def link_operators(workload: Workload) -> dict[str, LinkOperator]:
     return found
 
 
+def links_within(workload: Workload, nodes: Sequence[str]) -> list[NetworkLink]:
+    """The links of a group: from each of its layers but the last to its reader, the next layer if that is one."""
+    position = {name: index for index, name in enumerate(nodes)}
+    found: dict[str, NetworkLink] = {}
+    for link in workload.links():
+        if link.fusable and link.producer in position and position.get(link.consumer, -1) > position[link.producer]:
+            known = found.get(link.producer)
+            if known is None or position[link.consumer] < position[known.consumer]:
+                found[link.producer] = link
+    return [found[name] for name in nodes[:-1]]
+
+
 def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool:
     """Whether a network can run with each of some groups (names of layers) in one go, operators between them inside."""
-    between = {(link.producer, link.consumer): link.through for link in workload.links()}
     first = {name: nodes[0] for nodes in groups
-             for name in (*nodes, *(name for pair in pairwise(nodes) for name in between[pair]))}
+             for name in (*nodes, *(name for link in links_within(workload, nodes) for name in link.through))}
     before: dict[str, set[str]] = {}
     for node in workload.nodes:
         step = first.get(node.name, node.name)
@@ -230,17 +283,18 @@ class _SegmentParts:
             self.problems[key] = self.number((tuple(layer.problem.bounds.items()), layer.problem.dataspaces))
         return self.problems[key]
 
-    def link(self, link: NetworkLink, producer: Operator, consumer: Operator, apart: bool) -> tuple[GroupLink, int]:
-        """A link between two layers, and its number."""
+    def link(self, link: NetworkLink, producer: Operator, consumer: Operator, apart: bool,
+             distance: int) -> tuple[GroupLink, int]:
+        """A link between two layers, the one so many layers behind the other, and its number."""
         key = (link.producer, link.consumer, apart)
         if key not in self.links:
             between = tuple(self.operators[name] for name in link.through if name in self.operators)
-            own = replace(_group_link(link, producer, apart), operators=between)
+            own = replace(_group_link(link, producer, apart), operators=between, distance=distance)
             whole = frozenset(map(_dimension, link.whole)) - own.running
             self.links[key] = (own, _slides(own, consumer.problem), whole), self.number(
                 (own.tensor, tuple(own.dims.items()), tuple(own.padding.items()), tuple(own.pooled.items()),
                  own.written, tuple(own.between.items()), own.whole, own.elsewhere, own.company, whole, own.running,
-                 own.causal, tuple(operator.key for operator in own.operators)))
+                 own.causal, own.distance, tuple(operator.key for operator in own.operators)))
         return self.links[key]
 
 
@@ -251,13 +305,18 @@ def _segment(names: tuple[str, ...], links: Sequence[NetworkLink], parts: _Segme
     Layers that run equally often run so as a group; others are one problem each over all their runs.
     """
     layers = [layer for name in names if (layer := nodes[name].layer)]
-    apart = all(_run_by_run(link, *pair) for link, pair in zip(links, pairwise(layers), strict=True))
+    readers = [names.index(link.consumer) for link in links]
+    apart = all(_run_by_run(link, layers[index], layers[reader])
+                for index, (link, reader) in enumerate(zip(links, readers, strict=True)))
     runs = tuple(1 if apart else layer.repeat for layer in layers)
     own = layers if apart else list(map(batched, layers))
-    passed = [parts.link(link, *pair, apart) for link, pair in zip(links, pairwise(own), strict=True)]
+    passed = [parts.link(link, own[index], own[reader], apart, reader - index)
+              for index, (link, reader) in enumerate(zip(links, readers, strict=True))]
+    chain = all(reader == index + 1 for index, reader in enumerate(readers))
+    shared = () if chain else _shared_operands(names, links, own, nodes)
     residuals: list[ResidualOperand] = []
     inside = frozenset[int]()
-    if not any(count > 1 for count in runs) and any(name in joins for name in names):
+    if chain and not any(count > 1 for count in runs) and any(name in joins for name in names):
         for behind, name in enumerate(names):
             for join in joins.get(name, ()):
                 # behind the last layer a unit, which costs something, does the sum by itself
@@ -272,12 +331,30 @@ def _segment(names: tuple[str, ...], links: Sequence[NetworkLink], parts: _Segme
     repeat = layers[0].repeat if apart else 1
     key = parts.number((
         tuple(parts.problem_number(name, layer, apart) for name, layer in zip(names, own, strict=True)),
-        tuple(number for _, number in passed), repeat, inside,
+        tuple(number for _, number in passed), repeat, inside, shared,
         tuple((other.read.first, other.read.tensor, other.read.behind, tuple(other.read.dims.items()), other.words)
               for other in residuals)))
     return Segment(names, tuple(layer.problem for layer in own), tuple(link for (link, _, _), _ in passed),
                    tuple(whole for (_, _, whole), _ in passed), repeat, runs,
-                   tuple(slides for (_, slides, _), _ in passed), tuple(residuals), inside, key)
+                   tuple(slides for (_, slides, _), _ in passed), tuple(residuals), inside, shared, key)
+
+
+def _shared_operands(names: Sequence[str], links: Sequence[NetworkLink], layers: Sequence[Operator],
+                     nodes: Mapping[str, Node]) -> tuple[SharedOperand, ...]:
+    """The operands of layers that earlier ones of a segment read, too, in the same extents."""
+    handed = {(link.consumer, link.operand) for link in links}
+    first: dict[Hashable, tuple[int, str]] = {}
+    found = []
+    for index, name in enumerate(names):
+        for tensor, operand in zip(nodes[name].inputs, nodes[name].operands, strict=False):
+            if (name, operand) in handed or layers[index].repeat > 1:
+                continue
+            problem = layers[index].problem
+            key = tensor, layers[index].view(operand), space_of(problem, operand).tile_extents(problem.bounds)
+            if key in first:
+                found.append(SharedOperand(index, operand, *first[key]))
+            first.setdefault(key, (index, operand))
+    return tuple(found)
 
 
 def _slides(link: FusedLink, reader: Problem) -> dict[str, WindowSlide]:
@@ -353,12 +430,17 @@ def _group_link(link: NetworkLink, producer: Operator, apart: bool) -> FusedLink
 
 def _in_one_go(after: Mapping[str, Sequence[str]], rank: Mapping[str, int], names: tuple[str, ...],
                links: tuple[NetworkLink, ...]) -> bool:
-    """Whether nothing outside the segment lies between two of its nodes.
+    """Whether nothing outside the segment lies between two of its nodes, nor another link between layers of a tree.
 
     `after`: the nodes that read each node. `rank`: position of every node in a topological order; nodes behind the last
     one of the segment lead to none of it, so the search ends there.
     """
     inside = {*names, *(name for link in links for name in link.through)}
+    if any(link.consumer != name for link, name in zip(links, names[1:], strict=True)):
+        # in a tree another link would lead to a layer that comes too early, or find half of a tensor
+        expected = {pair for link in links for pair in pairwise((link.producer, *link.through, link.consumer))}
+        if any((name, reader) not in expected for name in inside for reader in after[name] if reader in inside):
+            return False
     last = max(rank[name] for name in inside)
     seen: set[str] = set()
     todo = [reader for name in inside for reader in after[name] if reader not in inside]

@@ -5,12 +5,12 @@ layer's tile reads of it, halo included, less what an earlier step left in place
 tile, and beyond the step for words that a later step uses again.
 
 Points. Each dimension goes its own way: a shared loop over one dimension of the last layer cuts, through the links, at
-most one dimension of each earlier layer (`layer_steps`, from the last layer backwards). A step of the whole nest is a
-choice of one index per loop, and a layer's work in it is the box of the intervals that the indices stand for. Steps in
-which a layer does the same work form one class (`step_classes`); the classes are the products of the classes of each
-loop, so that their number does not grow with the number of steps. Points that a stride leaves out between others count
-as needed, as in Timeloop's tiles. A tensor with second reads is there from the first point that any of its readers
-still needs. `kernel/loop_cuts.cpp` is the compiled form, an estimate for many tile sizes at once.
+most one dimension of each earlier layer (`layer_steps`, from the last layer backwards, each from its reader). A step of
+the whole nest is a choice of one index per loop, and a layer's work in it is the box of the intervals that the indices
+stand for. Steps in which a layer does the same work form one class (`step_classes`); the classes are the products of
+the classes of each loop, so that their number does not grow with the number of steps. Points that a stride leaves out
+between others count as needed, as in Timeloop's tiles. A tensor with second reads is there from the first point that
+any of its readers still needs. `kernel/loop_cuts.cpp` is the compiled form, an estimate for many tile sizes at once.
 
 Worked example. Two layers with a kernel of 3 rows, the last with 8 output rows in tiles of 3: its steps compute rows
 0-2, 3-5 and 6-7, for which it reads rows 0-4, 3-7 and 6-9 of the first layer. With the halo retained the first layer
@@ -84,9 +84,10 @@ class StepClass:
     last_sum: bool  # the step is the last of them
     counted: int = 0  # new words of `LayerSteps.counted`
 
-    def sums_stay(self, group: FusedGroup) -> bool:
-        """Whether partial sums lie on the chip before or after the step."""
-        return not (group.spilled or (self.first_sum and self.last_sum))
+    @property
+    def shares_sums(self) -> bool:
+        """Whether other steps add to the same sums."""
+        return not (self.first_sum and self.last_sum)
 
 
 LoopColumn: TypeAlias = tuple[str | None, tuple[DimSpan, ...]]
@@ -102,26 +103,25 @@ def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
         tiles = [range(start, min(start + loop.tile, extent)) for start in range(0, extent, loop.tile)]
         columns.append([(loop.dim, tuple(DimSpan(tile, tile) for tile in tiles))])
     for index in reversed(range(len(group.links))):
-        before, after, link = group.layers[index].problem, group.layers[index + 1].problem, group.links[index]
+        link, reader = group.links[index], group.reader(index)
+        before, after = group.layers[index].problem, group.layers[reader].problem
         again = [read for read in group.second_reads if read.first == index + 1]
         for column, loop in zip(columns, group.loops, strict=True):
-            column.insert(0, _cut_before(before, after, link, loop, column[0],
+            column.insert(0, _cut_before(before, after, link, loop, column[reader - index - 1],
                                          [(read, column[read.behind - index - 1]) for read in again]))
-    counted: list[tuple[str, Stay] | None] = [None]
-    for link in group.links:
+    counted: list[tuple[str, Stay] | None] = [None] * len(group.layers)
+    for index, link in enumerate(group.links):
         if link.written_pooled:  # written once: as if it stayed along every loop, at no level in particular
-            counted.append((link.tensor, Stay("", frozenset(loop.dim for loop in group.loops))))
+            counted[group.reader(index)] = link.tensor, Stay("", frozenset(loop.dim for loop in group.loops))
         elif link.elsewhere:  # words beside an intermediate do not outlast a step
-            counted.append((link.tensor, Stay("") if link.beside else link.stay))
-        else:
-            counted.append(None)
+            counted[group.reader(index)] = link.tensor, Stay("") if link.beside else link.stay
     return tuple(LayerSteps(tuple(column[i][0] for column in columns), tuple(column[i][1] for column in columns),
                             counted[i]) for i in range(len(group.layers)))
 
 
 def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoop, column: LoopColumn,
                 again: Sequence[tuple[SecondRead, LoopColumn]]) -> LoopColumn:
-    """A loop, carried from a layer (`after`, with its column) to the one before it.
+    """A loop, carried from a layer (`after`, with its column) to one whose output it reads.
 
     `again`: the second reads of the intermediate, each with the loop as the layer before the sum sees it.
     """
@@ -254,6 +254,9 @@ def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Cou
         extents = problem.bounds | {part.cut: part.points for part in parts if part.cut is not None}
         fresh = []
         for k, space in enumerate(spaces):
+            if space.name in layer.shared:  # an earlier layer has brought it
+                fresh.append(0)
+                continue
             axes, times = list(space.tile_extents(extents)), 1
             for rank, points in (part.operands[k] for part in parts):
                 if rank is None:
@@ -365,7 +368,7 @@ def operand_words(layer: FusedLayer, name: str, group: FusedGroup, steps: LayerS
 def intermediate_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, steps: LayerSteps) -> int:
     """Words of room for a layer's output while it is written or read, with tensors that are put together with it.
 
-    `link` leads to the next layer; `steps` are the producer's.
+    `link` leads to its reader; `steps` are the producer's.
     """
     output, bounds = layer.problem.output, layer.problem.bounds
     if link.stay.lines:
@@ -411,24 +414,39 @@ def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str
 def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: StorageLevel) -> list[int]:
     """Words of a level that are occupied beside each layer's tile while that layer runs.
 
-    For every layer: the operands that stay, of all layers, and the live intermediates. `all_steps` are those of the
-    layers, first to last.
+    For every layer: the operands that stay, of all layers, partial sums that rest there, and the live intermediates.
+    `all_steps` are those of the layers, first to last.
     """
     operands = sum(space_of(layer.problem, name).room(operand_words(layer, name, group, steps), level.word_bits)
                    for layer, steps in zip(group.layers, all_steps, strict=True)
-                   for name, stay in layer.operands.items() if stay.level == level.name)
+                   for name, stay in layer.operands.items() if stay.level == level.name and name not in layer.shared)
     both = ([layer.problem.output.room(elements, level.word_bits)
              for layer, elements in zip(group.layers, of_links, strict=False)]
             for of_links in intermediates(group, all_steps, level.name))
     links = list(zip(*both, group.last_uses(), strict=True))
     if group.one_pass and group.links[-1].stay.level == level.name:
         operands += statistics_words(group, all_steps[-1])
+    if group.sums == level.name:
+        output = group.layers[-1].problem.output
+        operands += output.room(sums_words(group, all_steps[-1]), level.word_bits, partial=True)
     # where a unit works on one tile of an intermediate while the layers are at the next, it is there twice
     twice = [link.operators and level.name in group.double_buffered for link in group.links]
     operands += sum(2 * in_use for (in_use, *_), doubled in zip(links, twice, strict=True) if doubled)
     return [operands + sum(in_use if link <= index <= last else outlasting
                            for link, (in_use, outlasting, last) in enumerate(links) if not twice[link])
             for index in range(len(all_steps))]
+
+
+def sums_words(group: FusedGroup, steps: LayerSteps) -> int:
+    """Partial sums of the last layer that rest in `FusedGroup.sums`: of all tiles of its output through which the loops
+    inside one that adds to them walk. `steps` are the last layer's."""
+    last = group.layers[-1].problem
+    adding = frozenset(loop.dim for loop, spans in zip(group.loops, steps.spans, strict=True)
+                       if len(spans) > 1 and loop.dim not in last.output.dimensions)
+    if not adding:
+        return 0
+    largest = [max(len(span.done) for span in spans) for spans in steps.spans]
+    return math.prod(last.output.tile_extents(_held_extents(last, Stay(group.sums, adding), group, steps, largest)))
 
 
 def statistics_words(group: FusedGroup, steps: LayerSteps) -> int:

@@ -186,7 +186,8 @@ def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str,
         family = family_of(tasks[members[0]].layer, [tasks[index].space for index in members])
         batches.append(FamilySites(family, places_of(family.spaces, family.factors), tuple(members)))
     return RelaxedNetwork(tuple(sites), ties, tuple(batches), home,
-                          np.array([sum_level(site.result.spec) for site in sites]), into, out_of, site_of, tie_of)
+                          np.array([sum_level(site.result.spec.constraints, site.result.spec.problem.output.name)
+                                    for site in sites]), into, out_of, site_of, tie_of)
 
 
 CarriedDim = tuple[int, int, float, float, int, int, bool]

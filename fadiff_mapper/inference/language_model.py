@@ -19,8 +19,9 @@ from fadiff_mapper.inputs.yaml.located import (
     Map,
     Reader,
     boolean,
-    integer,
+    natural,
     one_of,
+    positive,
     sequence,
     text,
     with_places,
@@ -170,7 +171,7 @@ def read_model(source: Any) -> LanguageModel:
     family = reader.take("model_type", one_of(*FAMILIES))
 
     def extent(name: str | tuple[str, ...], *default: Any) -> int:
-        found: int = reader.take(name, integer(1), *default)
+        found: int = reader.take(name, positive, *default)
         if found >= BOUND:
             raise node.where.error(f"{name} is {found}", "less than 2^31")
         return found
@@ -190,7 +191,7 @@ def read_model(source: Any) -> LanguageModel:
                                          one_of(*ACTIVATIONS), "gelu" if gpt else "silu")]
     latent = None
     if family == "deepseek_v3":
-        latent = Latent(reader.take("q_lora_rank", integer(1), 0), *(int(extent(name)) for name in (
+        latent = Latent(reader.take("q_lora_rank", positive, 0), *(int(extent(name)) for name in (
             "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")))
     layers = _layers(reader, family, depth, inner)
     model = LanguageModel(
@@ -208,18 +209,18 @@ def read_model(source: Any) -> LanguageModel:
 def _layers(reader: Reader, family: str, depth: int, inner: int) -> tuple[Layers, ...]:
     """The layers by kind: those with experts, and those whose attention has a window."""
     if family == "deepseek_v3":
-        experts, used = reader.take("n_routed_experts", integer(1)), reader.take("num_experts_per_tok", integer(1))
-        each, always = reader.take("moe_intermediate_size", integer(1)), reader.take("n_shared_experts", integer(0), 1)
-        dense = min(reader.take("first_k_dense_replace", integer(0), 0), depth)
+        experts, used = reader.take("n_routed_experts", positive), reader.take("num_experts_per_tok", positive)
+        each, always = reader.take("moe_intermediate_size", positive), reader.take("n_shared_experts", natural, 1)
+        dense = min(reader.take("first_k_dense_replace", natural, 0), depth)
         found = (Layers("dense", dense, inner),
                  Layers("experts", depth - dense, each, None, experts, _used(reader, used, experts), each * always))
         return tuple(layers for layers in found if layers.count)
-    window: int | None = reader.take("sliding_window", integer(1), 0) or None
+    window: int | None = reader.take("sliding_window", positive, 0) or None
     if not reader.take("use_sliding_window", boolean, not family.startswith("qwen")):
         window = None
-    before = reader.take("max_window_layers", integer(0), 0) if family.startswith("qwen") else 0
+    before = reader.take("max_window_layers", natural, 0) if family.startswith("qwen") else 0
     if family == "mixtral":
-        experts, used = reader.take("num_local_experts", integer(1)), reader.take("num_experts_per_tok", integer(1))
+        experts, used = reader.take("num_local_experts", positive), reader.take("num_experts_per_tok", positive)
         return (Layers("experts", depth, inner, window, experts, _used(reader, used, experts)),)
     kinds = reader.take("layer_types", lambda value, where: [
         one_of("full_attention", "sliding_attention")(item, at) for item, at in sequence(value, where).placed()], None)

@@ -19,7 +19,7 @@ from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.native.constraints import read_constraints
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.native.mapping import read_mapping
-from fadiff_mapper.inputs.native.problem import problem_notes, read_problem
+from fadiff_mapper.inputs.native.problem import read_problem
 from fadiff_mapper.inputs.native.sparse_section import read_sparse_optimizations
 from fadiff_mapper.inputs.native.tables import IN_INPUT, read_tables
 from fadiff_mapper.inputs.native.units import read_units
@@ -175,12 +175,12 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
     return load_files(source_files(sources), jinja_data=jinja_data)
 
 
-def _having_bits(document: Map, bits: AnyMapping[str, Any] | None) -> Map:
+def _having_bits(document: Map, bits: AnyMapping[str, Any]) -> Map:
     """The document with the bits of these tensors in the instance of its problem."""
     if isinstance(bits, str):
         raise SpecError(f"bits: found {bits}; accepted: bits of an element by tensor (of a network also auto)")
     problem = document.get("problem")
-    if not bits or not isinstance(problem, Map):
+    if not isinstance(problem, Map):
         return document
     inside = isinstance(problem.get("instance"), Map)  # in the oldest form bounds lie beside `shape`
     instance = problem["instance"] if inside else problem
@@ -211,7 +211,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
             document says the same. Reading it again takes a fourth of the time.
         bits: As for `load`.
     """
-    document, leniency = _having_bits(document, bits), Leniency(strict)
+    document, leniency = _having_bits(document, bits) if bits else document, Leniency(strict)
     if is_v04(document) and not document.get("problem"):
         raise _lacking(document, ["problem"])  # which the translation reads
     translation = translate(document, leniency) if is_v04(document) else None
@@ -238,8 +238,8 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         return read(document[name], document.at(name), *arguments) if document.get(name) else None
 
     # The translation of v0.4 has read the problem already, as constraints there speak of its dimensions.
-    problem, literal_problem = ((translation.problem, translation.literal_problem) if translation
-                                else read_problem(document["problem"], document.at("problem"), keys, leniency))
+    problem, literal_problem, problem_notes = translation.problem if translation else read_problem(
+        document["problem"], document.at("problem"), keys, leniency)
     names = problem.dataspace_names()
     arch = (like.arch if like is not None and strict and like.arch.native == {arch_key: document[arch_key]}
             and {name for level in like.arch.levels for name in level.bandwidth_scale} <= {*names}
@@ -259,8 +259,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     arch = arch if arch.units == units else replace(arch, units=units)
     notes = [*(f"{WARNING}{text}" for text in leniency.warnings),
              *(f"mapper.{name} has no effect: {why}" for name, why in options.ignored),
-             *problem_notes(document["problem"], problem)]
-    notes += [*energy_notes, *unit_notes]
+             *problem_notes, *energy_notes, *unit_notes]
     return Spec(arch, problem, constraints, tables, loops, options, literal, files, tuple(notes), sparse)
 
 

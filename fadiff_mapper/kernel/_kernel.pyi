@@ -184,9 +184,10 @@ class SegmentLink:
     def __init__(self, table: dict[str, Any]) -> None: ...
 
 class FusedSegment:
-    """A segment's layers, and one fewer links."""
+    """A segment's layers, one fewer links, and shared operands: layer and data space, and those that brought them."""
 
-    def __init__(self, layers: list[SegmentLayer], links: list[SegmentLink], repeat: float) -> None: ...
+    def __init__(self, layers: list[SegmentLayer], links: list[SegmentLink], repeat: float,
+                 shared: list[tuple[int, int, int, int]]) -> None: ...
     # How often each data space of one layer's tile comes in; None where no schedule fits. Sets of data spaces are bits.
     def refetched(self, layer: int, tile: list[float], passing: int, staying: int, room: float,
                   sums_room: float) -> list[float] | None: ...
@@ -200,14 +201,21 @@ class GroupBound:
     # Layers of parts that were bounded until the least price was at least `bar`, or no part with it could be divided.
     def refine(self, energy: float, cycles: float, bar: float, most: int) -> int: ...
 
+class SumsRest:
+    """Where partial sums rest between steps: where they are summed up, in the home, or in the outermost level."""
+
+    INSIDE: SumsRest
+    HOME: SumsRest
+    OUTERMOST: SumsRest
+
 class NestEstimate:
     """One nest with tile sizes [loops, B]; prices are energy / `energy` + cycles / `cycles`."""
 
     def __init__(self, segment: FusedSegment, home: int, usable: float, dims: list[int], retained: list[int],
-                 spilled: bool, sizes: np.ndarray) -> None: ...
+                 sums: SumsRest, sizes: np.ndarray) -> None: ...
     def lower_prices(self, energy: float, cycles: float) -> list[float]: ...
     # Price, energy, cycles and column of the best sizes.
     def best_sizes(self, choice: int, energy: float, cycles: float,
                    bar: float) -> tuple[float, float, float, int] | None: ...
-    # Layer, data space and loops (bits) of each operand that stays.
-    def stays(self, choice: int) -> list[tuple[int, int, int]]: ...
+    # Layer, data space and loops (bits) of each operand that stays; layer and data space that brought it, else -1.
+    def stays(self, choice: int) -> list[tuple[int, int, int, int, int]]: ...

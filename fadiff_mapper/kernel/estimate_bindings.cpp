@@ -37,6 +37,9 @@ static FusedLayer layer_of(const py::dict& table, std::size_t homes) {
     const int tensors = int(layer.spaces.size());
     need(tensors <= 31 && layer.output >= 0 && layer.output < tensors && layer.linked >= -1 && layer.linked < tensors,
          "spaces, output, linked");
+    layer.handed = entry<Spaces>(table, "handed");
+    need(layer.handed >> tensors == 0 && !(layer.handed >> layer.output & 1)
+         && (layer.linked < 0 || layer.handed >> layer.linked & 1), "handed");
     layer.inside = entry<double>(table, "inside");
     for (const auto& [compute, lanes] : entry<std::vector<std::pair<double, std::vector<double>>>>(table, "known")) {
         need(lanes.size() == layer.bounds.size(), "known", ": lanes of wrong length");
@@ -65,11 +68,13 @@ static FusedLink link_of(const py::dict& table) {
     link.beside = entry<bool>(table, "beside");
     link.written_whole = entry<bool>(table, "written_whole");
     link.written_pooled = entry<bool>(table, "written_pooled");
+    link.distance = entry<int>(table, "distance");
     return link;
 }
 
 static std::unique_ptr<FusedSegment> segment_of(const std::vector<const FusedLayer*>& layers,
-                                                const std::vector<const FusedLink*>& links, double repeat) {
+                                                const std::vector<const FusedLink*>& links, double repeat,
+                                                const std::vector<std::array<int, 4>>& shared) {
     need(!layers.empty() && links.size() == layers.size() - 1, "links", ": wrong number");
     auto segment = std::make_unique<FusedSegment>();
     segment->repeat = repeat;
@@ -78,20 +83,32 @@ static std::unique_ptr<FusedSegment> segment_of(const std::vector<const FusedLay
         need(layer->home_price.size() == layers[0]->home_price.size(), "layers", ": other homes");
         segment->layers.push_back(*layer);
     }
-    need(layers[0]->linked < 0, "linked", ": no layer before the first");
+    need(layers[0]->handed == 0, "linked", ": no layer before the first");
     for (std::size_t k = 0; k < links.size(); ++k) {
         if (!links[k]) throw py::type_error("links: None");
+        const int distance = links[k]->distance;
+        need(distance >= 1 && std::size_t(distance) < layers.size() - k, "distance");
+        const FusedLayer& reader = *layers[k + std::size_t(distance)];
         need(links[k]->theirs.size() == layers[k]->bounds.size(), "theirs", ": wrong size");
-        for (int dim : links[k]->theirs) need(dim >= -1 && dim < layers[k + 1]->dims(), "theirs");
-        need(layers[k + 1]->linked >= 0, "linked", ": missing");
+        for (int dim : links[k]->theirs) need(dim >= -1 && dim < reader.dims(), "theirs");
+        need(distance == 1 ? reader.linked >= 0 : reader.handed > 0, "linked", ": missing");
+        need(distance == 1 || layers[k + 1]->linked < 0, "linked", ": no link to the layer");
         segment->links.push_back(*links[k]);
+    }
+    for (const auto& [layer, tensor, first, first_tensor] : shared) {
+        need(0 <= first && first < layer && std::size_t(layer) < layers.size(), "shared", ": no earlier layer");
+        const auto known = [&](int place, int space) {
+            return space >= 0 && std::size_t(space) < layers[std::size_t(place)]->spaces.size();
+        };
+        need(known(layer, tensor) && known(first, first_tensor), "shared", ": no data space");
+        segment->shared.push_back({layer, tensor, first, first_tensor});
     }
     return segment;
 }
 
 // All numbers are checked before they are used as indices and divisors.
 static std::unique_ptr<NestEstimate> nest_of(const FusedSegment& segment, int home, double usable,
-                                             std::vector<int> dims, std::vector<Loops64> retained, bool spilled,
+                                             std::vector<int> dims, std::vector<Loops64> retained, SumsRest sums,
                                              const Array<double>& sizes) {
     const FusedLayer& last = segment.layers.back();
     need(home >= 0 && std::size_t(home) < last.home_price.size(), "home");
@@ -104,17 +121,21 @@ static std::unique_ptr<NestEstimate> nest_of(const FusedSegment& segment, int ho
     const std::size_t batch = dims.empty() ? 1 : std::size_t(sizes.shape(1));
     py::gil_scoped_release release;
     return std::make_unique<NestEstimate>(
-        segment, NestOptions{home, usable, std::move(dims), std::move(retained), spilled}, values, batch);
+        segment, NestOptions{home, usable, std::move(dims), std::move(retained), sums}, values, batch);
 }
 
-// Layer, data space and loops of each operand that stays in a choice.
-static std::vector<std::tuple<int, int, Loops64>> stays_of(const NestEstimate& nest, std::size_t choice) {
+// Layer, data space and loops of each operand that stays in a choice, and the layer and data space that brought it, -1 for
+// its own.
+static std::vector<std::tuple<int, int, Loops64, int, int>> stays_of(const NestEstimate& nest, std::size_t choice) {
     need(choice < nest.choices(), "choice");
-    std::vector<std::tuple<int, int, Loops64>> stays;
+    std::vector<std::tuple<int, int, Loops64, int, int>> stays;
     for (std::size_t k = 0; k < nest.operands().size(); ++k) {
         const Operand& operand = nest.operands()[k];
         const Residency& residency = operand.residencies[nest.choice(choice)[k]];
-        if (residency.stays) stays.emplace_back(operand.layer, operand.tensor, residency.across);
+        if (!residency.stays) continue;
+        const Operand* leader = operand.leader < 0 ? nullptr : &nest.operands()[std::size_t(operand.leader)];
+        stays.emplace_back(operand.layer, operand.tensor, residency.across, leader ? leader->layer : -1,
+                           leader ? leader->tensor : -1);
     }
     return stays;
 }
@@ -153,6 +174,7 @@ static LayerLeast least_of(const py::dict& table, std::size_t tensors) {
     least.unfinished = entry<double>(table, "unfinished");
     least.streams = entry<bool>(table, "streams");
     least.through = entry<Spaces>(table, "through");
+    least.brought = entry<Spaces>(table, "brought");
     least.once = row<double>(table, "once", tensors);
     least.inward = row<double>(table, "inward", tensors);
     return least;
@@ -196,6 +218,10 @@ void add_estimates(py::module_& module) {
         .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment
         .def("refine", &refine_bound)
         .def("lower", &lower_price);
+    py::enum_<SumsRest>(module, "SumsRest")
+        .value("INSIDE", SumsRest::Inside)
+        .value("HOME", SumsRest::Home)
+        .value("OUTERMOST", SumsRest::Outermost);
     py::class_<NestEstimate>(module, "NestEstimate")
         .def(py::init(&nest_of), py::keep_alive<1, 2>())  // refers to its segment
         .def("lower_prices", &lower_prices)

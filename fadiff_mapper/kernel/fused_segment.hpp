@@ -12,6 +12,7 @@
 namespace fadiff {
 
 using Loops64 = std::uint64_t;  // a set of shared loops, one bit each
+using Spaces = std::uint32_t;   // a set of data spaces, one bit each
 
 // The window through which points of a consumer's dimension read an intermediate (WindowSlide of
 // workload/window_slide.py).
@@ -66,7 +67,8 @@ struct SideBySide {
 struct FusedLayer {
     std::vector<double> bounds;                  // [D]
     std::vector<DataSpace> spaces;               // [T]
-    int output = 0, linked = -1;                 // data spaces; linked: the intermediate that it reads
+    int output = 0, linked = -1;                 // data spaces; linked: what the layer right before it hands on
+    Spaces handed = 0;                           // all that earlier layers hand on
     double inside = 0;                           // pJ of everything but the outermost level
     std::vector<SideBySide> known;               // the fastest first
     double sums_room = 0;                        // words of output that can be summed up at once
@@ -99,7 +101,7 @@ struct FusedLayer {
     }
 };
 
-// A link from a layer to the next one; tables are by dimension of the producer.
+// A link from a layer to a later one; tables are by dimension of the producer.
 struct FusedLink {
     std::vector<int> theirs;         // the consumer's dimension that moves along it, -1 for none
     std::vector<ReadSlide> slides;
@@ -107,15 +109,22 @@ struct FusedLink {
     double lying = 1, lying_per = 1; // words that lie there per word of the intermediate, as a fraction
     double elsewhere = 0;            // part of the consumer's operand that comes from the outermost level
     bool beside = false, written_whole = false, written_pooled = false;
+    int distance = 1;                // how many layers further on the consumer is
+};
+
+// An operand that an earlier layer reads, too.
+struct SharedOperand {
+    int layer, tensor, first, first_tensor;
 };
 
 struct FusedSegment {
     std::vector<FusedLayer> layers;
     std::vector<FusedLink> links;    // one fewer
+    std::vector<SharedOperand> shared;
     double repeat = 1;
-};
 
-using Spaces = std::uint32_t;  // a set of data spaces, one bit each
+    int reader(int link) const { return link + links[link].distance; }
+};
 
 struct Refetch {
     std::vector<double> times;  // [T]; how often each passing operand comes in

@@ -39,10 +39,12 @@ struct Cuts {
 }  // namespace
 
 // The residencies of an operand: in no step, or from one step to the next along more and more of the loops that share
-// words of it, the innermost first. In an open order each of the loops may be the innermost one.
+// words of it, the innermost first. In an open order each of the loops may be the innermost one. `brought`: whether an
+// earlier layer may have brought it, so that it is there in a tile's room.
 static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* small, const LoopCut* large, int loops,
-                         bool open, std::vector<Choice>& found) {
+                         bool open, bool brought, std::vector<Choice>& found) {
     found.clear();
+    if (brought) found.push_back({0, held(layer, tensor, small, loops, 0), true});
     found.push_back({fetched(layer, tensor, large, loops, 0, false), 0, false});
     if (open) {
         found.push_back({fetched(layer, tensor, large, loops, ~Loops64(0), false),
@@ -104,13 +106,15 @@ static Lanes streamed(const FusedLayer& layer, const LoopCut* large, int loops, 
 // many steps as windows reach into padding on both sides, and one more, some step reads none of it.
 static void inner_steps(const FusedSegment& segment, int loop, Cuts& cuts) {
     const int count = int(segment.layers.size()), loops = cuts.loops;
-    double reached = 0;
+    std::vector<double> reached(std::size_t(count), 0);
     for (int index = count - 2; index >= 0; --index) {
         LoopCut& cut = cuts.small[std::size_t(index) * loops + loop];
-        if (cut.dim < 0) return;
+        if (cut.dim < 0) continue;
         const ReadSlide& slide = segment.links[index].slides[cut.dim];
-        reached += slide.ahead > (slide.shrink > 1 || slide.block > 1 ? 0 : slide.advance) ? NEVER : slide.ahead > 0;
-        const Mask inside = cuts.largest(index)[loop].steps >= 2 * reached + 1;
+        double& own = reached[std::size_t(index)];
+        own = reached[std::size_t(segment.reader(index))]
+            + (slide.ahead > (slide.shrink > 1 || slide.block > 1 ? 0 : slide.advance) ? NEVER : slide.ahead > 0);
+        const Mask inside = cuts.largest(index)[loop].steps >= 2 * own + 1;
         cut.needed = select(inside, cut.needed, cut.first);
         cut.later = select(inside, cut.later, smaller(cut.later, cut.first));
     }
@@ -140,15 +144,23 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
             rest = select(inside > 1, lying, lying * shared / ceil(own[loop].needed / stored));
         }
         resting += rest;
-        room[index] = room[index] - (lying - rest);
-        room[index + 1] = room[index + 1] - (lying - rest);
+        for (int running = index; running <= segment.reader(index); ++running)
+            room[running] = room[running] - (lying - rest);
     }
     Lanes rounds = 1, sums = 1;     // rounds of the loops that add to sums, and words of these that stay
-    for (int loop = 0; loop < loops; ++loop)
-        if (!last.moves(last.output, order.dims[loop])) rounds *= last_large[loop].steps;
+    Loops64 adding = 0;
+    bool inside = false, home_sums = false;     // whether sums rest in the home, as other loops are inside such a loop
+    for (int loop = 0; loop < loops; ++loop) {
+        const bool adds = !last.moves(last.output, order.dims[loop]);
+        if (adds) rounds *= last_large[loop].steps, adding |= Loops64(1) << loop;
+        home_sums = home_sums || (inside && !adds);
+        inside = inside || adds;
+    }
+    home_sums = home_sums && !order.spilled && !order.open;
     Box tile;
     largest_tile(last, last_small, loops, tile.lanes);
-    if (!order.spilled && !order.open) sums = words_of(last.spaces[last.output], tile.lanes);
+    if (home_sums) resting += held(last, last.output, last_small, loops, adding);
+    else if (!order.spilled && !order.open) sums = words_of(last.spaces[last.output], tile.lanes);
     Lanes least = NEVER;
     for (Lanes& own : room) own = own - resting, least = smaller(least, own);
     const Mask never = ((rounds > 1) & (sums > last.sums_room)) | (least < 0);
@@ -164,16 +176,19 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
         std::vector<int> outside;
         for (int t = 0; t < int(layer.spaces.size()); ++t) {
             if (layer.spaces[t].written) continue;
-            if (t != layer.linked) outside.push_back(t);
+            if (!(layer.handed >> t & 1)) outside.push_back(t);
             // each step takes what its tile needs
             if (own.through >> t & 1)
                 inward += larger(own.inward[t] * times, fetched(layer, t, large, loops, 0, false) * own.done);
         }
-        if (index == 0 && own.streams && outside.size() == 2) {
-            list_choices(layer, outside[0], small, large, loops, order.open, choices);
-            list_choices(layer, outside[1], small, large, loops, order.open, others);
+        const auto list = [&](int t, std::vector<Choice>& found) {
+            list_choices(layer, t, small, large, loops, order.open, own.brought >> t & 1, found);
+        };
+        if (own.streams && outside.size() == 2) {
+            list(outside[0], choices);
+            list(outside[1], others);
             const double once = own.once[outside[0]] + own.once[outside[1]];
-            const Lanes passing = streamed(layer, large, loops, room[0], own.unfinished, once);
+            const Lanes passing = streamed(layer, large, loops, room[index], own.unfinished, once);
             reads = NEVER;
             for (const Choice& one : choices)
                 for (const Choice& other : others) {
@@ -184,17 +199,18 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
             reads = larger(reads * own.done, once);
         } else {
             for (int t : outside) {
-                list_choices(layer, t, small, large, loops, order.open, choices);
+                list(t, choices);
                 Lanes words = NEVER;
                 for (const Choice& one : choices) words = smaller(words, select(one.held > least, NEVER, one.reads));
                 reads += larger(words * own.done, own.once[t]);
             }
         }
+        const Lanes back = index + 1 == count ? words_of(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : 0;
+        if (home_sums) inward += back;
         energy += own.energy * times + reads * own.fill + inward * layer.home_price[0];
-        if (index + 1 == count && order.spilled) {
-            const Lanes spilled = words_of(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1);
-            reads += spilled;
-            writes += spilled;
+        if (order.spilled) {
+            reads += back;
+            writes += back;
         }
         energy += reads * layer.read + writes * layer.write;
         cycles += larger(larger(own.cycles * times, inward / home.bandwidth), (reads + writes) / layer.words_per_cycle);

@@ -25,6 +25,7 @@ struct LayerLeast {
     double unfinished = 0;          // words of sums that fit where they need not be finished
     bool streams = false;           // whether a tile's operands are known to come again for lack of room
     Spaces through = 0;             // operands that the home keeps in every mapping
+    Spaces brought = 0;             // operands that an earlier layer may have brought
     std::vector<double> once;       // [T] distinct words
     std::vector<double> inward;     // [T] words that the home reads, each operation once
 };

@@ -11,7 +11,7 @@ static Lanes reach(const ReadSlide& slide, Lanes points) {
     return slide.shrink == 1 && slide.block == 1 ? reach : ceil((reach + slide.lead) / slide.shrink) * slide.block;
 }
 
-// A loop as a layer sees it, from how the next layer does: through the window by which that one reads. `least`: points
+// A loop as a layer sees it, from how the reader of its output does: through the window by which that one reads. `least`: points
 // and steps are those that no group undercuts.
 static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut& after, bool retained, bool least) {
     const FusedLink& link = segment.links[index];
@@ -62,7 +62,7 @@ void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const
         cuts[(layers - 1) * loops + loop] = {dims[loop], ceil(bound / size), bound, size, size, size, size, 0, 0};
         for (int index = layers - 2; index >= 0; --index)
             cuts[index * loops + loop] =
-                cut_before(segment, index, cuts[(index + 1) * loops + loop], retained[index] >> loop & 1, least);
+                cut_before(segment, index, cuts[segment.reader(index) * loops + loop], retained[index] >> loop & 1, least);
     }
 }
 

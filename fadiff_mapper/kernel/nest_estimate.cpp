@@ -86,23 +86,26 @@ void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
         resting += rest;
     }
     const FusedLayer& last = segment_.layers.back();
-    Lanes going_on = 0;
+    Lanes going_on = 0;                     // sums that stay where they are added up
     Box tile;
-    bool adds = false;
-    for (int dim : options_.dims) adds = adds || !last.moves(last.output, dim);
-    if (adds && !options_.spilled) {
+    Loops64 adding = 0;
+    for (int loop = 0; loop < loops; ++loop)
+        if (!last.moves(last.output, options_.dims[loop])) adding |= Loops64(1) << loop;
+    if (adding && options_.sums == SumsRest::Inside) {
         largest_tile(last, packs.of(pack, layers - 1), loops, tile.lanes);
         going_on = words_of(last.spaces[last.output], tile.lanes);
+    } else if (adding && options_.sums == SumsRest::Home) {
+        resting += held(last, last.output, packs.of(pack, layers - 1), loops, adding);
     }
     Lanes least = NEVER;
     for (int index = 0; index < layers; ++index) {
         const FusedLayer& layer = segment_.layers[index];
         lay_out_work(packs, pack, index);
         Lanes room = options_.usable - resting;
-        if (index > 0) room = room - beyond[index - 1];
-        if (index + 1 < layers) room = room - beyond[index];
+        for (int link = 0; link <= index && link + 1 < layers; ++link)
+            if (segment_.reader(link) >= index) room = room - beyond[link];
         // Its tile lies beside what it is pooled from, or scaled with.
-        if (index > 0 && segment_.links[index - 1].beside) {
+        if (layer.linked >= 0 && segment_.links[index - 1].beside) {
             largest_tile(layer, packs.of(pack, index), loops, tile.lanes);
             room = room - words_of(layer.spaces[layer.linked], tile.lanes);
         }
@@ -149,11 +152,12 @@ void NestEstimate::lay_out_work(const Packs& packs, std::size_t pack, int index)
     double passed_on = 0;
     Lanes rounds = 1, again = 0, joined = 0;
     for (int loop = 0; loop < loops; ++loop)
-        // Spilled sums are written once per step along the loops that add to them, and read again but the first time.
-        if (last && options_.spilled && !layer.moves(layer.output, own[loop].dim)) rounds *= own[loop].steps;
+        // Sums that rest further out are written once per step along the loops that add to them, and read again but the
+        // first time.
+        if (last && options_.sums != SumsRest::Inside && !layer.moves(layer.output, own[loop].dim)) rounds *= own[loop].steps;
     const double* alone = layer.home_reads.data() + std::size_t(options_.home) * layer.spaces.size();
     for (int t = 0; t < int(layer.spaces.size()); ++t)
-        if (!layer.spaces[t].written) again += larger(fetched(layer, t, own, loops, 0) - alone[t], 0);
+        if (layer.handed >> t & 1) again += larger(fetched(layer, t, own, loops, 0) - alone[t], 0);
     if (layer.linked >= 0) {
         const FusedLink& before = segment_.links[index - 1];
         if (before.written_pooled) passed_on = words_of(layer.spaces[layer.linked], layer.bounds.data());
@@ -167,8 +171,11 @@ void NestEstimate::lay_out_work(const Packs& packs, std::size_t pack, int index)
     Work& work = work_[index];
     store(times, &work.computed[first]);
     store(times * compute_cycles(layer, own, loops), &work.compute[first]);
-    store(made * (rounds - 1) + joined, &work.reads[first]);
-    store((handed ? made * rounds : Lanes(0)) + passed_on, &work.writes[first]);
+    const Lanes back = made * (rounds - 1);     // sums that come back
+    const bool far = options_.sums == SumsRest::Outermost;
+    if (!far) again += 2 * back;
+    store((far ? back : Lanes(0)) + joined, &work.reads[first]);
+    store((handed ? made + (far ? back : Lanes(0)) : Lanes(0)) + passed_on, &work.writes[first]);
     store((again + (last ? 0 : made) + passed_on) * layer.home_price[options_.home], &work.extra[first]);
 }
 
@@ -176,17 +183,36 @@ void NestEstimate::list_residencies(const Packs& packs) {
     for (int index = 0; index < int(segment_.layers.size()); ++index) {
         const FusedLayer& layer = segment_.layers[index];
         for (int t = 0; t < int(layer.spaces.size()); ++t) {
-            if (layer.spaces[t].written || t == layer.linked) continue;
-            Operand operand{index, t, {}};
+            if (layer.spaces[t].written || layer.handed >> t & 1) continue;
+            Operand operand{index, t, leader_of(packs, index, t), {}};
             const auto over_packs = [&](const auto& number) {
                 PerSize numbers(padded_);
                 for (std::size_t pack = 0; pack < packs.count; ++pack)
                     store(number(packs.of(pack, index)), &numbers[pack * LANES]);
                 return numbers;
             };
-            operand.residencies.push_back({false, 0, PerSize(padded_), over_packs([&](const LoopCut* own) {
-                return fetched(layer, t, own, packs.loops, 0);
-            })});
+            PerSize every = over_packs([&](const LoopCut* own) { return fetched(layer, t, own, packs.loops, 0); });
+            // an operand that its mapping by itself keeps out of the home passes by there, too, unless it stays
+            const double alone = layer.home_reads[std::size_t(options_.home) * layer.spaces.size() + std::size_t(t)];
+            const PerSize inward = over_packs([&](const LoopCut* own) {
+                return larger(fetched(layer, t, own, packs.loops, 0) - alone, 0);
+            });
+            operand.residencies.push_back(
+                {false, 0, PerSize(padded_), std::move(every), alone > 0 ? inward : PerSize(padded_)});
+            if (operand.leader >= 0) {  // there already where the first layer's stays
+                for (const Residency& first : operands_[operand.leader].residencies)
+                    if (first.stays)
+                        operand.residencies.push_back({true, first.across, PerSize(padded_), PerSize(padded_), inward});
+                operands_.push_back(std::move(operand));
+                continue;
+            }
+            const bool leads = std::any_of(segment_.shared.begin(), segment_.shared.end(), [&](const SharedOperand& other) {
+                return other.first == index && other.first_tensor == t;
+            });
+            if (leads && batch_)    // within a step, for the other layers that read it
+                operand.residencies.push_back({true, 0, over_packs([&](const LoopCut* own) {
+                    return held(layer, t, own, packs.loops, 0);
+                }), operand.residencies[0].reads, inward});
             Loops64 across = 0;
             for (int loop = packs.loops - 1; batch_ && loop >= 0; --loop) {
                 const int dim = packs.of(0, index)[loop].dim;
@@ -194,7 +220,7 @@ void NestEstimate::list_residencies(const Packs& packs) {
                 across |= Loops64(1) << loop;
                 Residency more{true, across, {}, over_packs([&](const LoopCut* own) {
                     return fetched(layer, t, own, packs.loops, across);
-                })};
+                }), inward};
                 const PerSize& before = operand.residencies.back().reads;
                 bool saves = false;
                 for (std::size_t column = 0; column < batch_; ++column)
@@ -208,6 +234,32 @@ void NestEstimate::list_residencies(const Packs& packs) {
     }
 }
 
+// The operand of an earlier layer that has all words of this one on the chip in every step, if both share a tensor and
+// loops cut it alike; else -1.
+int NestEstimate::leader_of(const Packs& packs, int layer, int tensor) const {
+    const auto own = std::find_if(segment_.shared.begin(), segment_.shared.end(), [&](const SharedOperand& shared) {
+        return shared.layer == layer && shared.tensor == tensor;
+    });
+    if (own == segment_.shared.end() || !batch_) return -1;
+    const auto rank_moved = [&](int place, int space, int dim) {
+        const FusedLayer& of = segment_.layers[place];
+        return dim >= 0 && of.moves(space, dim) ? &of.rank_of(space, dim) - of.spaces[space].ranks.data() : -1;
+    };
+    for (std::size_t pack = 0; pack < packs.count; ++pack)
+        for (int loop = 0; loop < packs.loops; ++loop) {
+            const LoopCut &mine = packs.of(pack, layer)[loop], &first = packs.of(pack, own->first)[loop];
+            const auto rank = rank_moved(layer, tensor, mine.dim);
+            if (rank != rank_moved(own->first, own->first_tensor, first.dim)) return -1;
+            for (int lane = 0; lane < LANES; ++lane)
+                if (mine.steps[lane] != first.steps[lane] ||
+                    (rank >= 0 && (mine.first[lane] != first.first[lane] || mine.later[lane] != first.later[lane])))
+                    return -1;
+        }
+    for (std::size_t k = 0; k < operands_.size(); ++k)
+        if (operands_[k].layer == own->first && operands_[k].tensor == own->first_tensor) return int(k);
+    return -1;
+}
+
 static double mean(const PerSize& values, std::size_t batch) {
     return std::accumulate(values.begin(), values.begin() + std::ptrdiff_t(batch), 0.0) / double(batch);
 }
@@ -216,14 +268,22 @@ static double mean(const PerSize& values, std::size_t batch) {
 // operand after the other is made resident, by saved words per occupied word, and smallest footprint first.
 void NestEstimate::list_choices() {
     if (!batch_) return;
+    const auto own = [](const Operand& operand) { return operand.leader < 0; };
     double combinations = 1;
-    for (const Operand& operand : operands_) combinations *= double(operand.residencies.size());
+    for (const Operand& operand : operands_)
+        if (own(operand)) combinations *= double(operand.residencies.size());
+    const auto follow = [&](std::vector<int> pick) {
+        for (std::size_t k = 0; k < operands_.size(); ++k)
+            if (!own(operands_[k])) pick[k] = pick[operands_[k].leader];
+        picks_.push_back(std::move(pick));
+    };
     if (combinations <= MOST_COMBINATIONS) {
         std::vector<int> pick(operands_.size(), 0);
         for (bool more = true; more;) {
-            picks_.push_back(pick);
+            follow(pick);
             more = false;
             for (std::size_t k = operands_.size(); k-- > 0 && !more;) {
+                if (!own(operands_[k])) continue;
                 more = ++pick[k] < int(operands_[k].residencies.size());
                 if (!more) pick[k] = 0;
             }
@@ -236,12 +296,17 @@ void NestEstimate::list_choices() {
     };
     std::vector<Step> steps;
     for (int k = 0; k < int(operands_.size()); ++k)
-        for (int number = 1; number < int(operands_[k].residencies.size()); ++number) {
-            const Residency &now = operands_[k].residencies[number], &before = operands_[k].residencies[number - 1];
-            steps.push_back({k, number, mean(now.words, batch_) - mean(before.words, batch_),
-                             mean(before.reads, batch_) - mean(now.reads, batch_)});
+        for (int number = 1; own(operands_[k]) && number < int(operands_[k].residencies.size()); ++number) {
+            Step step{k, number, 0, 0};
+            for (int other = k; other < int(operands_.size()); ++other) {
+                if (other != k && operands_[other].leader != k) continue;
+                const std::vector<Residency>& of = operands_[other].residencies;
+                step.words += mean(of[number].words, batch_) - mean(of[number - 1].words, batch_);
+                step.saved += mean(of[number - 1].reads, batch_) - mean(of[number].reads, batch_);
+            }
+            steps.push_back(step);
         }
-    picks_.emplace_back(operands_.size(), 0);
+    follow(std::vector<int>(operands_.size(), 0));
     const auto gain = [](const Step& step) { return step.saved / std::max(step.words, 1.0); };
     for (bool by_gain : {true, false}) {
         std::stable_sort(steps.begin(), steps.end(), [&](const Step& a, const Step& b) {
@@ -250,7 +315,7 @@ void NestEstimate::list_choices() {
         std::vector<int> pick(operands_.size(), 0);
         for (const Step& step : steps) {
             pick[step.operand] = std::max(pick[step.operand], step.number);
-            picks_.push_back(pick);
+            follow(pick);
         }
     }
 }
@@ -281,15 +346,17 @@ void NestEstimate::cost(const std::vector<int>& pick, std::size_t column, const 
         const FusedLayer& layer = segment_.layers[index];
         const Work& own = work_[index];
         Number reads = at<Number>(own.reads, column);
+        Number inward = 0;
         for (; k < operands_.size() && operands_[k].layer == index; ++k) {
             const Residency& residency = operands_[k].residencies[pick[k]];
+            inward += at<Number>(residency.inward, column);
             reads += at<Number>(residency.reads, column)
                 * (refetches && !residency.stays ? (*refetches)[index].times[operands_[k].tensor] : 1);
         }
         const Number writes = at<Number>(own.writes, column);
         const Number accessing = (reads + writes) / layer.words_per_cycle, computing = at<Number>(own.compute, column);
         energy += layer.inside * at<Number>(own.computed, column) + reads * layer.read + writes * layer.write
-            + at<Number>(own.extra, column);
+            + at<Number>(own.extra, column) + inward * layer.home_price[options_.home];
         if constexpr (std::is_same_v<Number, double>) cycles += std::max(computing, accessing);
         else cycles += larger(computing, accessing);
     }

@@ -23,19 +23,25 @@ struct Residency {
     bool stays = false;
     Loops64 across = 0;   // loops along which it stays
     PerSize words, reads;  // words that lie there; words fetched from outside over all steps
+    PerSize inward;        // words that the home gives more than in the layer by itself
 };
 
 struct Operand {
     int layer, tensor;
+    int leader;                          // number of the operand that has brought it where it stays; -1 for none
     std::vector<Residency> residencies;  // passing first
 };
+
+// Where partial sums of the last layer rest between the steps that add to them: where they are summed up, in the home, or
+// in the outermost level.
+enum class SumsRest { Inside, Home, Outermost };
 
 struct NestOptions {
     int home = 0;              // number of the home among those of the layers' tables
     double usable = 0;         // its words
     std::vector<int> dims;     // loops over dimensions of the last layer, outermost first
     std::vector<Loops64> retained;  // for each link the loops along which its words are retained
-    bool spilled = false;      // sums that go on leave the chip in between
+    SumsRest sums = SumsRest::Inside;
 };
 
 struct Sized {
@@ -75,6 +81,7 @@ private:
     void lay_out(const Packs& packs, std::size_t pack);
     void lay_out_work(const Packs& packs, std::size_t pack, int layer);
     void list_residencies(const Packs& packs);
+    int leader_of(const Packs& packs, int layer, int tensor) const;
     void list_choices();
 
     // Words of the operands that stay in a choice, and energy and cycles of the group, in the tile sizes of one column

@@ -88,14 +88,8 @@ class Evaluation(NestEvaluation):
     tally: Delivery                         # Traffic after levels that bypass a data space have handed theirs outwards
     network: InterconnectUse | None = None  # Traffic of the interconnects; None where it was not asked for and none of
                                             # them costs energy
-    first_checks: Sequence[LegalityCheck] = ()          # Limits at which Timeloop ends before any other
-    limit: Callable[[], list[LegalityCheck]] = list  # Works out the other limits
-
-    @cached_property
-    def checks(self) -> list[LegalityCheck]:
-        """All limits in Timeloop's order; the numbers of mappings that break one mean nothing."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return [*self.first_checks, *self.limit()]
+    checks: Sequence[LegalityCheck] = ()    # All limits in Timeloop's order, none in the smooth model; the numbers of
+                                            # mappings that break one mean nothing
 
     @cached_property
     def legal(self) -> np.ndarray:
@@ -199,12 +193,13 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
         found = evaluate_with(layer, nest, tile, raw, rounding, active)
         network = interconnect_use(layer.interconnects, layer.projection, found.held, found.tally, found.counts,
                                    tile.instances) if with_hops else None
-        first = [LegalityCheck("calls", layer.arch.arithmetic.name, calls, MOST_CALLS,
-                               calls > MOST_CALLS)] if nest.residual else []
-        first += untouched_sums(layer.projection, layer.arch, nest, found.held, found.tally, tile.instances,
-                                found.counts.partition)
-    return replace(found, network=network, first_checks=first, limit=lambda: limits(
-        replace(nest, keep=found.held), np.ceil(layer.machine.needed(tile.size)) * found.held, tile, layer.arch, room))
+        checks = [LegalityCheck("calls", layer.arch.arithmetic.name, calls, MOST_CALLS,
+                                calls > MOST_CALLS)] if nest.residual else []
+        checks += untouched_sums(layer.projection, layer.arch, nest, found.held, found.tally, tile.instances,
+                                 found.counts.partition)
+        checks += limits(replace(nest, keep=found.held), np.ceil(layer.machine.needed(tile.size)) * found.held, tile,
+                         layer.arch, room)
+    return replace(found, network=network, checks=checks)
 
 
 def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *, details: bool = False,
@@ -227,11 +222,12 @@ class Scores:
 
 
 def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | None = None,
-          rounding: Rounding = EXACT) -> Scores:
+          rounding: Rounding = EXACT, sparse: _kernel.SparseTables | None = None) -> Scores:
     """Cycles, energy and legality of a batch of any size, by the compiled kernel.
 
-    The results do not depend on `threads`, which share the batch; see `evaluate_nest` for `room` and `rounding`. Scores
-    are in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
+    The results do not depend on `threads`, which share the batch; see `evaluate_nest` for `room` and `rounding`.
+    `sparse`: the design's treatment of zeros (`sparse_design.SparseDesign.compiled`), where the room is the whole
+    capacity. Scores are in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
     """
     batch = nest.batch
     out = np.empty((5, batch))
@@ -240,7 +236,7 @@ def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | No
 
     def run(first: int) -> None:
         _kernel.score(layer.compiled, nest_arrays(nest), words, counted, out, first, min(first + size, batch), False,
-                      rounding is UNROUNDED)
+                      rounding is UNROUNDED, sparse)
 
     if size >= batch:
         run(0)

@@ -59,8 +59,9 @@ def shared_layer(spec: Spec, known: KnownLayers) -> PreparedLayer:
         same_design = spec.arch is other.arch or (spec.arch == other.arch and spec.arch.native == other.arch.native)
         if same_design and spec.tables == other.tables and switched_off(spec) == switched_off(other):
             return layer.resized(spec.problem)
-    known[shape] = spec, layer_of(spec)
-    return known[shape][1].resized(spec.problem)
+    layer = layer_of(spec)
+    known[shape] = spec, layer
+    return layer
 
 
 def _origins(spec: Spec) -> tuple[dict[str, str], dict[str, float], dict[str, str]]:

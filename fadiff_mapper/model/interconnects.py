@@ -172,7 +172,6 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
         reductions = np.where(added < 0, added + WRAP, np.where(added >= WRAP, 0, added))
         each = np.where(present[kind], 1 + np.floor(hop_words[kind] / np.where(present[kind], words[kind], 1)), 0)
         routers = np.floor(routers + each * words[kind])
-
     hop, router, ingress, adder = np.array([(noc.hop, noc.router, noc.ingress, noc.adder) for noc in interconnects],
                                            dtype=np.float64).T[..., None, None]
     energy = travelled * hop + routers * router + total * ingress

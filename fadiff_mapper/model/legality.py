@@ -7,6 +7,7 @@ tensors that stay there; `Room` says how much is left for a mapping.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,7 +145,7 @@ def untouched_sums(projection: Projection, arch: Architecture, nest: Nest, held:
     return checks
 
 
-def violations(checks: list[LegalityCheck], row: int) -> list[Violation]:
+def violations(checks: Sequence[LegalityCheck], row: int) -> list[Violation]:
     """The limits that the mapping in column `row` breaks, the one that Timeloop reports first at the head."""
     return [Violation(check.constraint, check.level, float(check.amount[row]), check.limit,
                       check.reason(row)) for check in checks if check.broken[row]]

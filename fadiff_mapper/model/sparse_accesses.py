@@ -70,7 +70,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
                                 for level, held in zip(mapping.levels, dense.held[..., 0], strict=True)))
     if any(all(name not in level.keep for level in mapping.levels) for name in names):
         raise InvalidMapping(arch.arithmetic.name, NOWHERE)
-    if untouched := [check for check in dense.first_checks if check.constraint == "untouched" and check.broken[0]]:
+    if untouched := [check for check in dense.checks if check.constraint == "untouched" and check.broken[0]]:
         raise InvalidMapping(untouched[0].level, untouched[0].reason(0))
     stored = stored_mapping(design, mapping)
     savings = read_savings(stored) if design.sparse.applied else {}
@@ -164,7 +164,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
     cost = replace(cost, level_energy=energies, energy=total([cost.compute_energy, *energies]))
     return SparseEvaluation(
         in_use, dense.counts, lambda: cost, dense.nest, dense.held, dense.raw, dense.tally, dense.network,
-        limit=lambda: checks, columns=stored.columns, most=most, average=average, savings=savings, words=words,
+        checks, columns=stored.columns, most=most, average=average, savings=savings, words=words,
         units=units, reductions=reductions, compressions=compressions, wrapped=wrapped, addresses=addresses,
         format_shares=format_shares, computes=computes)
 

@@ -19,8 +19,8 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import (
 )
 from fadiff_mapper.inputs.spec.tables import COMPUTE_ACTIONS, Tables, compute_energy, first_energy, storage_energy
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.evaluate import Scores
-from fadiff_mapper.model.loop_nest import Nest, nest_arrays
+from fadiff_mapper.model.evaluate import Scores, score
+from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import ExpectedShares, PreparedLayer
 
 KINDS = {"actual": ("random_", ""), "gated": ("gated_",), "skipped": ("skipped_", "gated_")}
@@ -135,6 +135,13 @@ class SparseDesign:
             compute_energy=list(self.compute_energies), models=self.models,
             operand_density=[millionths(density) for density in self.word_densities])
 
+    def score(self, nest: Nest) -> Scores:
+        """Cycles, energy and legality of a batch, by the compiled kernel; numbers of illegal mappings are 0.
+
+        Mappings on which Timeloop aborts count as illegal. A mapping that only compression makes fit is legal.
+        """
+        return score(self.layer, nest, sparse=self.compiled)
+
 
 def millionths(value: float) -> float:
     """A probability rounded to a millionth, half away from zero."""
@@ -155,17 +162,6 @@ def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tab
     energies, conversions = zip(*(storage_energies(level, tables) for level in layer.arch.levels), strict=True)
     return SparseDesign(layer, sparse, models, np.stack(energies, axis=-1)[..., None],
                         np.array(conversions).T[..., None], compute_energies(layer.arch.arithmetic, tables))
-
-
-def score_sparse(design: SparseDesign, nest: Nest) -> Scores:
-    """Cycles, energy and legality of a batch, by the compiled kernel; numbers of illegal mappings are 0.
-
-    Mappings on which Timeloop aborts count as illegal. A mapping that only compression makes fit is legal.
-    """
-    out = np.empty((5, nest.batch))
-    _kernel.score(design.layer.compiled, nest_arrays(nest), None, None, out, 0, nest.batch, False,
-                  sparse=design.compiled)
-    return Scores(out[0], out[1], out[2], out[4].astype(np.bool_), out[3])
 
 
 def with_room_for_zeros(arch: Architecture, problem: Problem, sparse: SparseOptimizations) -> Architecture:

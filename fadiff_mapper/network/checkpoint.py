@@ -22,7 +22,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
 from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
-from fadiff_mapper.inputs.native.merged_input import merged_sections
+from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.located import with_places
@@ -161,13 +161,14 @@ def _plain(group: FusedGroup) -> dict[str, Any]:
         return [stay.level, sorted(stay.across), stay.lines]
 
     return {"layers": [[layer.problem.bounds, repr(layer.problem.dataspaces),
-                        {name: plain_stay(stay) for name, stay in layer.operands.items()}] for layer in group.layers],
+                        {name: plain_stay(stay) for name, stay in layer.operands.items()}, dict(layer.shared)]
+                       for layer in group.layers],
             "links": [[link.tensor, dict(link.dims), plain_stay(link.stay), dict(link.padding),
                        {dim: list(astuple(slide)) for dim, slide in link.pooled.items()}, link.written,
                        {dim: list(astuple(slide)) for dim, slide in link.between.items()}, sorted(link.whole),
-                       str(link.elsewhere), str(link.company)]
+                       str(link.elsewhere), str(link.company), link.distance]
                       for link in group.links],
-            "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "spilled": group.spilled,
+            "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "sums": group.sums,
             "double_buffered": sorted(group.double_buffered), "skips": group.skips,
             "second_reads": [[read.first, read.tensor, read.behind, dict(read.dims)] for read in group.second_reads]}
 
@@ -181,7 +182,7 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
     """
     if file is None:
         return Checkpoint(None, {}, specs)
-    layers = [[merged_sections(spec), spec.constraints.native] for spec in specs]
+    layers = [[merged_input(spec), spec.constraints.native] for spec in specs]
     nodes = [[node.name, node.kind, list(node.inputs), node.layer.repeat if node.layer else 0]
              for node in workload.nodes]
     head = {"version": __version__, "network": workload.name, "layers_of": _digest(layers, sort_keys=True, default=str),

@@ -3,9 +3,10 @@
 Class of plans. Every layer runs by itself, in any mapping within the design's constraints, or in a fused group of
 layers that follow one another in a chain, as `fusion` evaluates it: any shared loops with tiles of any sizes, even and
 uneven; any level on the chip with a single instance as home of each intermediate; halos kept, in whole tiles, or
-computed again; operands of a group resident or not, along any loops; partial sums that stay or are spilled; residual
-operands read on the chip or from outside; any mapping of every tile within the design's constraints, with factors that
-divide the tile. Loops cut only what the operators in between pass on in tiles.
+computed again; operands of a group resident or not, along any loops; partial sums that stay where they are summed up,
+rest in the home or are spilled; residual operands read on the chip or from outside; any mapping of every tile within
+the design's constraints, with factors that divide the tile. Loops cut only what the operators in between pass on in
+tiles.
 
 Layers by themselves are bounded by `search.lower_bound`.
 
@@ -255,7 +256,10 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             own = []
             for index, (name, problem, share) in enumerate(zip(
                     segment.nodes, segment.problems, needed_shares(segment), strict=True)):
-                handed = {segment.links[index - 1].tensor: False} if index else {}
+                handed = {link.tensor: False for before, link in enumerate(segment.links)
+                          if segment.reader(before) == index}
+                # what an earlier layer has brought may lie there, too
+                handed |= {one.operand: False for one in segment.shared if one.layer == index}
                 if index + 1 < len(segment.nodes):
                     handed[problem.output.name] = (segment.links[index].written_whole
                                                    and index not in segment.read_inside)
@@ -283,19 +287,19 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
 def needed_shares(segment: Segment) -> list[float]:
     """The part of each layer's work that a group has to do at least: strides may leave out points, and so may layers
     further on that do not read all of one."""
-    points, shares = dict(segment.problems[-1].bounds), [1.0]
-    for problem, reader, link, windows in reversed(list(zip(
-            segment.problems, segment.problems[1:], segment.links, segment.slides, strict=False))):
+    points, shares = {len(segment.links): dict(segment.problems[-1].bounds)}, [1.0]
+    for index in reversed(range(len(segment.links))):
+        link, problem, reader = segment.links[index], segment.problems[index], segment.problems[segment.reader(index)]
         before = dict(problem.bounds)
-        for own, slides in windows.items():
+        for own, slides in segment.slides[index].items():
             theirs, extent = link.dims[own], problem.bounds[own]
             span = (slides.kernel - 1) * slides.dilation + 1
-            read = (points[theirs] - 1) * min(slides.stride, span) + span
+            read = (points[segment.reader(index)][theirs] - 1) * min(slides.stride, span) + span
             behind = max(slides.read(range(reader.bounds[theirs])).stop - extent, 0)
             least = -(-read // slides.shrink) * slides.block - max(slides.ahead, 0) - behind
             before[own] = min(max(least, 1), extent)
         shares.insert(0, prod(before[dim] / extent for dim, extent in problem.bounds.items()))
-        points = before
+        points[index] = before
     return shares
 
 
@@ -384,7 +388,8 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     for index, (layer, problem) in enumerate(zip(layers, segment.problems, strict=True)):
         assert layer.least
         keep = layer.spec.constraints.levels[home].keep
-        read = {segment.links[index - 1].tensor} if index else set()
+        read = {link.tensor for before, link in enumerate(segment.links) if segment.reader(before) == index}
+        brought = {one.operand for one in segment.shared if one.layer == index}
         outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
         # windows that spatial loops divide may round to nothing
         through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
@@ -394,9 +399,11 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             "written": layer.done * problem.tensor_size(problem.output) * layer.written, "done": layer.done,
             "fill": float(fill.min()) if all(space.name in keep for space in outside) else 0.0,
             "unfinished": sums_room(layer.spec, home, float(usable)),
-            "streams": index == 0 and all(space.name in keep for space in outside) and streams(problem),
+            "streams": not read and all(space.name in keep for space in outside) and streams(problem),
             "through": sum(1 << t for t in through),
-            "once": [layer.done * touched_words(space, problem.bounds) for space in problem.dataspaces],
+            "brought": sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
+            "once": [0.0 if space.name in brought else layer.done * touched_words(space, problem.bounds)
+                     for space in problem.dataspaces],
             "inward": [layer.done * float(words) for words in layer.least.inward]})
         bases.append(LayerBase(0.0, {}, sums_room(layer.spec, len(hardware.arch.levels) - 1, inf),
                                (SideBySide(0.0, {}),), replace(costs, bandwidth=costs.most), NOTHING))
@@ -408,12 +415,13 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     number = {dim: index for index, dim in enumerate(last.dimensions)}
     equal = [pair for pair in combinations(dims, 2) if alike(segment, *pair)]
     adding = {dim for dim in dims if dim not in last.output.dimensions}
+    in_home = last.output.name not in layers[-1].spec.constraints.levels[home].bypass   # whether sums may rest there
     orders = []
     for order in permutations(dims):
         if any(order.index(first) > order.index(second) for first, second in equal):
             continue
-        # sums that stay: the loops that add to them are the innermost ones
-        if set(order[len(dims) - len(adding):]) == adding:
+        # sums that stay where they are added up: the loops that add to them are the innermost ones
+        if set(order[len(dims) - len(adding):]) == adding or in_home:
             orders.append(([number[dim] for dim in order], False))
         if adding:
             orders.append(([number[dim] for dim in order], True))

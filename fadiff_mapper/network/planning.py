@@ -514,8 +514,8 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
 def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) -> tuple[LayerAlone, ...]:
     """Why every layer outside of the groups of a plan is in none, in the order of the network.
 
-    Where planning evaluated no group with a layer, its pairs with a neighbour are estimated once more, however dear:
-    none fits on the chip, or none saves anything.
+    Where planning evaluated no group with a layer, the smallest ones are estimated once more, however dear: none fits
+    on the chip, or none saves anything.
     """
     price = run.price
     fused = {name for part in plan for name in part.nodes}
@@ -531,7 +531,7 @@ def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) ->
         return together / sum(price(run.alone[name]) for name in nodes) - 1
 
     def estimate(nodes: tuple[str, ...], segment: Segment) -> tuple[float, tuple[str, ...]]:
-        """The change by the best pair of tiles in any size, infinite where none fits."""
+        """The change by the best group of tiles in any size, infinite where none fits."""
         if segment.key not in estimated:
             found = candidates(run.hardware, segment, group_bases(segment, run.bases), price, inf)
             estimated[segment.key] = min((price(candidate.estimate) for candidate in found), default=inf)
@@ -557,12 +557,15 @@ def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) ->
             if run.cut:
                 return "no time", "planning ended before all groups with it were listed"
             return "not in one go", "its neighbours pass their tiles to other layers, or wait for layers in between"
-        pairs = [(nodes, state.segment) for nodes, state in around[name] if len(nodes) == 2]
-        if run.over() or not pairs:
+        if run.over():
             return "no time", "planning ended before groups with it were evaluated"
-        least, nodes = min(estimate(*pair) for pair in pairs)
+        # pairs with a neighbour; a layer that makes a second operand is in larger groups only
+        smallest = min(len(nodes) for nodes, _ in around[name])
+        least, nodes = min(estimate(nodes, state.segment) for nodes, state in around[name] if len(nodes) == smallest)
         if least == inf:
             return "no room", "tiles of it and of a neighbour do not fit on the chip together"
-        return "no gain", f"{' + '.join(nodes)}, the best pair with it, is estimated to cost {max(least, 0.0):.1%} more"
+        size = "pair" if smallest == 2 else "small group"
+        return "no gain", (f"{' + '.join(nodes)}, the best {size} with it, is estimated to cost "
+                           f"{max(least, 0.0):.1%} more")
 
     return tuple(LayerAlone(name, *reason(name)) for name in around)

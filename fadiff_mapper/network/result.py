@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
 from fadiff_mapper.fusion.prices import NOTHING, CoverPart, OperatingPoint, other_reads
-from fadiff_mapper.fusion.segments import over_all_runs
+from fadiff_mapper.fusion.segments import links_within, over_all_runs
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -378,7 +377,7 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
         names = (name for name, layer in zip(part.nodes, group.layers, strict=True) for _ in layer.mappings)
         outcomes.append(GroupInNetwork(
             part.nodes, group, part.plan.cost, apart_from(part),
-            tuple(sigma.get(pair, 1.0) for pair in pairwise(part.nodes)),
+            tuple(sigma.get((link.producer, link.consumer), 1.0) for link in links_within(workload, part.nodes)),
             tuple(replace(tile, node=name) for tile, name in zip(tiles[id(group)], names, strict=True)),
             Totals(part.plan.left_out.energy_pj, round(part.plan.left_out.cycles))))
     layers_alone = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
@@ -403,11 +402,10 @@ def _operators(workload: Workload, hardware: Hardware,
     """Every operator without multiply-accumulates in a plan, on a design with compute units."""
     if not hardware.arch.units:
         return ()
-    through = {(link.producer, link.consumer): link.through for link in workload.links()}
     vectors = {operator.node: operator for operator in workload.vector_operators()}
     inside: dict[str, tuple[int, int, VectorCost]] = {}
     for number, group in enumerate(groups, 1):
-        names = [name for pair in pairwise(group.nodes) for name in through[pair] if name in vectors]
+        names = [name for link in links_within(workload, group.nodes) for name in link.through if name in vectors]
         inside |= {name: (number, group.group.repeat, own)
                    for name, own in zip(names, group.cost.operators, strict=True)}
     costs = {name: inside.get(name) or (None, 1, vector_cost(operator, hardware.arch, hardware.tables))

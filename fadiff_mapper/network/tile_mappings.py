@@ -130,6 +130,7 @@ class ResidentTile:
     whole: bool = True  # whether the mapping has all of it there at once; else it goes through it piece by piece
     # whether it comes there with the tile, as the output of overlapping pools does, and so takes room of its own
     apart: bool = False
+    partial: bool = False  # whether it lies there as partial sums, which come back to be added to
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,7 @@ def strategies_known(group: FusedGroup, known: BestStrategies) -> bool:
 def _layer_key(group: FusedGroup, index: int) -> str:
     """Equal for layers whose tiles have the same best strategy: the same problem at the same kind of place."""
     problem = group.layers[index].problem
-    return f"{problem.name} {list(problem.bounds.values())} {index > 0} {index < len(group.links)}"
+    return f"{problem.name} {list(problem.bounds.values())} {bool(group.into(index))} {index < len(group.links)}"
 
 
 def _best(tile: TileShape, outcomes: Iterable[SearchOutcome], known: dict[int, LayerMapping]) -> LayerMapping | None:
@@ -358,22 +359,26 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
     tiles = []
     all_steps = layer_steps(group)
     all_classes = [step_classes(group, layer, steps) for layer, steps in zip(group.layers, all_steps, strict=True)]
-    goes_on = [any(step.sums_stay(group) for step in classes) for classes in all_classes]
+    # level in which partial sums of each layer lie between steps, on the chip; None where there are none
+    sums_at = [(hardware.level(group.sums) if group.sums else sum_level(spec.constraints, spec.problem.output.name))
+               if group.sums != hardware.arch.level_names()[-1] and any(step.shares_sums for step in classes) else None
+               for classes, spec in zip(all_classes, specs, strict=True)]
     # words of every level that are left for each layer's tile, beside all that lies there while it runs
     rooms: list[list[float]] = [[] for _ in group.layers]
     for level in hardware.arch.levels:
         for left, words in zip(rooms, resident_words(group, all_steps, level), strict=True):
             times = 2 if level.name in group.double_buffered else 1
             left.append(inf if level.usable is None else max(level.usable - words, 0.0) / times)
-    if goes_on[-1]:     # partial sums of the last layer take room from the others, as if spread over all instances
-        sums_at, problem = sum_level(specs[-1]), group.layers[-1].problem
+    if (at := sums_at[-1]) is not None and not group.sums:
+        # partial sums of the last layer take room from the others, as if spread over all instances
+        problem = group.layers[-1].problem
         largest = max(problem.resized(step.shape).tensor_size(problem.output) for step in all_classes[-1])
         for left in rooms[:-1]:
-            left[sums_at] = max(left[sums_at] - ceil(largest / hardware.arch.levels[sums_at].instances), 0.0)
+            left[at] = max(left[at] - ceil(largest / hardware.arch.levels[at].instances), 0.0)
     for index, (layer, design, room) in enumerate(zip(group.layers, specs, rooms, strict=True)):
         spec, places = replace(design, problem=layer.problem), {}
         for whole in (True, False):
-            held = tuple(held_spaces(hardware, group, index, spec, goes_on[index], whole))
+            held = tuple(held_spaces(hardware, group, index, sums_at[index], whole))
             lying = {(resident.level, resident.space) for resident in held if not resident.apart}
             counted = [[(level, name) not in lying for name in layer.problem.dataspace_names()]
                        for level in range(len(room))]
@@ -396,7 +401,7 @@ def _room_to_finish(hardware: Hardware, tile: Spec, held: Sequence[ResidentTile]
     """Whether an intermediate could be finished so: all its sums fit at once, or all operands of one sum do."""
     problem = tile.problem
     if completion is SumCompletion.TOGETHER:
-        level = hardware.arch.levels[sum_level(tile)]
+        level = hardware.arch.levels[sum_level(tile.constraints, problem.output.name)]
         return level.usable is None or problem.tensor_size(problem.output) <= level.usable * level.instances
     if completion is SumCompletion.INSIDE:
         home = next(resident.level for resident in held if resident.space == problem.output.name)
@@ -407,7 +412,7 @@ def _room_to_finish(hardware: Hardware, tile: Spec, held: Sequence[ResidentTile]
     return True
 
 
-def held_spaces(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, goes_on: bool,
+def held_spaces(hardware: Hardware, group: FusedGroup, index: int, sums_at: int | None,
                 whole: bool) -> list[ResidentTile]:
     """The data spaces of a layer that lie in a level while its tile runs.
 
@@ -415,21 +420,19 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, g
         hardware: The design.
         group: The group.
         index: The layer.
-        spec: The layer on its design.
-        goes_on: Whether its partial sums stay from one step to another.
+        sums_at: The level on the chip in which its partial sums lie between steps; None where it has none.
         whole: Whether intermediates are there whole at once.
     """
     layer = group.layers[index]
     held = [ResidentTile(name, hardware.level(stay.level)) for name, stay in layer.operands.items()]
-    if index:
-        before = group.links[index - 1]
-        held.append(ResidentTile(before.tensor, hardware.level(before.stay.level), whole=whole, apart=before.beside))
+    held += [ResidentTile(link.tensor, hardware.level(link.stay.level), whole=whole, apart=link.beside)
+             for link in group.into(index)]
     output = layer.problem.output.name
     if index < len(group.links):
         after = group.links[index]
         held.append(ResidentTile(output, hardware.level(after.stay.level), after.written_whole, whole))
-    elif goes_on:
-        held.append(ResidentTile(output, sum_level(spec)))
+    elif sums_at is not None:
+        held.append(ResidentTile(output, sums_at, outside=bool(group.sums), partial=bool(group.sums)))
     return held
 
 
@@ -453,7 +456,7 @@ def with_residents(constraints: Constraints, problem: Problem, held: Sequence[Re
                 levels[index] = replace(levels[index], keep=levels[index].keep - name,
                                         bypass=levels[index].bypass | name)
             levels[index] = _fixed(levels[index], moving)
-        if resident.space == problem.output.name and home + 1 < len(levels):
+        if resident.space == problem.output.name and not resident.partial and home + 1 < len(levels):
             levels = _finished(levels, constraints, problem, home, completion)
     return replace(constraints, levels=tuple(levels))
 
@@ -463,6 +466,9 @@ def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: 
     """Sums of an intermediate are finished before they lie in its home level."""
     result, output = list(levels), problem.output
     summed = set(problem.dimensions) - output.dimensions
+    for index in range(sum_level(design, output.name) + 1, len(result)):
+        if output.name in result[index].spatial.no_reuse:   # partial sums of each receiver would arrive by themselves
+            result[index] = replace(result[index], spatial=_ones(result[index].spatial, summed))
     inside = any(output.name not in level.bypass for level in design.levels[:home])     # a level that finishes sums
     for index in range(home if inside else home + 1, len(result)):
         if completion is SumCompletion.IN_TURN and index > home:
@@ -474,10 +480,14 @@ def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: 
 
 def _fixed(level: LevelConstraints, dims: Iterable[str]) -> LevelConstraints:
     """Temporal loops over some dimensions are 1."""
-    loops, fixed = level.temporal, dict.fromkeys(dims, 1)
-    return replace(level, temporal=replace(
-        loops, fixed=loops.fixed | fixed,
-        minimum={dim: least for dim, least in loops.minimum.items() if dim not in fixed}))
+    return replace(level, temporal=_ones(level.temporal, dims))
+
+
+def _ones(loops: LoopConstraint, dims: Iterable[str]) -> LoopConstraint:
+    """Loops over some dimensions are 1."""
+    fixed = dict.fromkeys(dims, 1)
+    return replace(loops, fixed=loops.fixed | fixed,
+                   minimum={dim: least for dim, least in loops.minimum.items() if dim not in fixed})
 
 
 def _innermost(level: LevelConstraints, dims: set[str]) -> LevelConstraints:

@@ -165,13 +165,14 @@ def looptree_mapping(group: FusedGroup, hardware: Hardware) -> dict[str, Any]:
              for index in range(count) for space, stay in trunk_stays(group, index).items()
              if not (index and space == group.links[index - 1].tensor)]
     sums = [index for index, loop in enumerate(loops) if adds(group, loop)]
-    if sums and not group.spilled:
+    if sums and group.sums != hardware.arch.level_names()[-1]:
         layer = group.layers[-1]
         output, any_mapping = layer.problem.output.name, next(iter(layer.mappings.values()))
         held = fused_mapping(hardware, group, count - 1, any_mapping)    # the same levels in all
         trunk += [(sums[0], target, tensor_name(group, count - 1, output))
                   for target, level in enumerate(stored_levels(hardware))
-                  if target and output in held.levels[level].keep]
+                  if target and output in held.levels[level].keep
+                  and (not group.sums or level == hardware.level(group.sums))]
     inner = {tensor_name(group, index, link.tensor) for index, link in enumerate(group.links, 1)}
     names = [tensor_name(group, index, space.name) for index, layer in enumerate(group.layers)
              for space in layer.problem.dataspaces]
@@ -198,8 +199,8 @@ def branches_by_shape(group: FusedGroup, hardware: Hardware, index: int) -> dict
     """
     layer, targets = group.layers[index], stored_levels(hardware)
     above = {space: home_target(hardware, stay) for space, stay in trunk_stays(group, index).items()}
-    if index == len(group.layers) - 1 and not group.spilled and any(adds(group, loop) for loop in group.loops):
-        above[layer.problem.output.name] = len(targets)
+    if index == len(group.layers) - 1 and any(adds(group, loop) for loop in group.loops):
+        above[layer.problem.output.name] = targets.index(hardware.level(group.sums)) if group.sums else len(targets)
     shapes = {step.shape for step in step_classes(group, layer, layer_steps(group)[index])}
     branches: dict[Shape, Branch] = {}
     for shape in sorted(shapes, key=lambda shape: (sum(shape), shape), reverse=True):
@@ -242,6 +243,8 @@ def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[
     `alike`: whether tiles of different shapes of a layer must have the same loops.
     """
     reasons: list[str] = []
+    if any(link.distance > 1 for link in group.links):
+        return ["the layers are no chain: a layer reads what several others make, or shares an operand with another"]
     for index, steps in enumerate(layer_steps(group)):
         problem = group.layers[index].problem
         named = (f'"{name}" is no name in isl; accepted: letters, digits and underscores'
@@ -254,8 +257,8 @@ def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[
             reasons += [f"layer {index + 1} ({problem.name}): {phrase}" for phrase in phrases]
     extents = group.layers[-1].problem.bounds
     running = [loop for loop in group.loops if loop.tile < extents[loop.dim]]
-    if group.spilled and running and adds(group, running[-1]):
-        reasons.append(f"sums leave the chip in every step along {running[-1].dim}, where LoopTree keeps them")
+    if group.sums and running and adds(group, running[-1]):
+        reasons.append(f"sums leave for {group.sums} in every step along {running[-1].dim}, where LoopTree keeps them")
     if group.one_pass:
         reasons.append("a softmax runs in one pass, which corrects the sums of the last layer; LoopTree has no such "
                        "corrections")

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from fadiff_mapper.fusion.estimates import homes
 from fadiff_mapper.fusion.fused_group import FusedGroup, Stay
-from fadiff_mapper.fusion.group_legality import live_words
+from fadiff_mapper.fusion.group_legality import live_words, live_words_by_layer
 from fadiff_mapper.fusion.tile_steps import DimSpan, intermediates, layer_steps, operand_words
 from fadiff_mapper.output.drawing import (
     COLOURS,
@@ -204,7 +205,8 @@ class ResidentBar:
     words: int  # its live words
     stay: Stay
     css_class: str
-    writer: int | None = None  # its layer, if no word outlasts the next layer's run
+    writer: int | None = None  # its layer, if no word outlasts the run of its last reader
+    reader: int = 0  # its last reader
 
 
 def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[ResidentBar, ...]:
@@ -213,13 +215,15 @@ def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[ResidentBar, ...
     for index, (layer, steps) in enumerate(zip(group.layers, all_steps, strict=True)):
         spaces = layer.problem.dataspace_names()
         for name, stay in layer.operands.items():
+            if name in layer.shared:    # there already, for an earlier layer
+                continue
             bars.append(ResidentBar(f"{nodes[index]} {name}", operand_words(layer, name, group, steps), stay,
                                     tint("space", spaces.index(name))))
         if index < len(group.links):
             stay, output = group.links[index].stay, layer.problem.output.name
             words, outlasting = (of_links[index] for of_links in intermediates(group, all_steps, stay.level))
             bars.append(ResidentBar(f"{nodes[index]} {output}", words, stay, tint("space", spaces.index(output)),
-                                    None if outlasting else index))
+                                    None if outlasting else index, group.last_uses()[index]))
     return tuple(bars)
 
 
@@ -268,8 +272,8 @@ def draw_schedule(group: FusedGroup, nodes: Sequence[str], number: int) -> Drawi
         kept = [loop.dim for loop in group.loops if loop.dim in resident.stay.across]
         how = f", kept along {', '.join(kept)}" if kept else ", anew in every step" if group.loops else ""
         text = f"{resident.words:,} words in {resident.stay.level}{how}"
-        if resident.writer is not None:     # no words for later steps: until its writer and the next layer have run
-            lives = [(step + resident.writer / len(nodes), step + (resident.writer + 2) / len(nodes))
+        if resident.writer is not None:     # no words for later steps: until its writer and its reader have run
+            lives = [(step + resident.writer / len(nodes), step + (resident.reader + 1) / len(nodes))
                      for step in range(len(shown))]
         else:                               # until a loop advances along which it is not kept
             lost = [k for k, loop in enumerate(group.loops) if loop.dim not in resident.stay.across]
@@ -283,6 +287,44 @@ def draw_schedule(group: FusedGroup, nodes: Sequence[str], number: int) -> Drawi
         shapes += [Label(NAMES + 8, top + 12, text, "value"),
                    level_line(NAMES, top + STAY - 2, NAMES + len(shown) * column, "grid")]
     return Drawing(WIDTH, height, f"tile schedule of group {number}", tuple(shapes))
+
+
+MEMORY = 132.0  # pixels of the height that stands for the whole of a memory
+
+
+def draw_memory(result: NetworkResult, views: Sequence[LayerView]) -> list[Drawing]:
+    """The words of each memory that can hold intermediates over the time of the plan, as a part of its room.
+
+    Layers run from left to right, as wide as their cycles; the steps of a group, in which its layers take turns, are
+    drawn as one run of each layer. Memories without a limit are left out.
+    """
+    drawings = []
+    for name in homes(result.hardware):
+        index = result.hardware.arch.level_names().index(name)
+        room, total = result.hardware.arch.levels[index].usable, sum(view.planned.cycles for view in views)
+        if room is None or not total:
+            continue
+        bottom, scale, held = STEP_HEAD + MEMORY, (WIDTH - NAMES - 8) / total, dict[int, list[float]]()
+        shapes: list[Shape] = [
+            Label(4, 14, name, "head"), Label(NAMES - 14, STEP_HEAD + 4, f"{room:,} words", "value", "end"),
+            level_line(NAMES, STEP_HEAD, WIDTH - 8, "grid"), level_line(NAMES, bottom, WIDTH - 8, "rule")]
+        at = NAMES
+        for view in views:
+            if view.group is None:
+                spaces = result.layer_of(view.name).stats.levels[index]["dataspaces"].values()
+                words = float(sum(space["utilized_capacity"] for space in spaces))
+            else:
+                outcome = result.groups[view.group - 1]
+                words = held.setdefault(id(outcome.group), live_words_by_layer(
+                    result.hardware, outcome.group, index))[outcome.nodes.index(view.name)]
+            width, height = view.planned.cycles * scale, MEMORY * words / room
+            where = "by itself" if view.group is None else f"in group {view.group}"
+            said = f"{view.name}, {where}: {words:,.0f} of {room:,} words for {view.planned.cycles:,.0f} cycles"
+            shapes.append(Rect(at, bottom - height, max(width - 0.5, 0.5), height,
+                               "time" if view.group is None else tint("group", view.group), said))
+            at += width
+        drawings.append(Drawing(WIDTH, bottom + 8, f"words in {name} over time", tuple(shapes)))
+    return drawings
 
 
 def number(value: float, unit: DisplayUnit) -> Markup:
@@ -345,6 +387,7 @@ def network_html(result: NetworkResult) -> str:
         components=[(name, component_kind(components, outermost, name)) for name in components],
         spaces=[(name, tint("space", k)) for k, name in enumerate(spaces)],
         layers=draw_layers(shown, components, spaces, outermost),
+        memory=draw_memory(result, views) if len(views) <= MOST_LAYERS else [],
         graph=draw_graph(result, views) if len(result.workload.nodes) <= MOST_NODES else None,
         groups=sections, alone={layer.node: layer for layer in result.alone},
         table={"macs": unit_for((view.macs for view in shown), COUNT),

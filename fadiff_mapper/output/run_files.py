@@ -137,7 +137,7 @@ def reproducing_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) 
     """
     return program_files(program, spec, mapping, stats) | {
         "timeloop-mapper.map.yaml": dump({"mapping": literal_mapping(mapping, spec.arch, spec.problem)}),
-        "fadiff.input.yaml": merged_input(spec, mapping)}
+        "fadiff.input.yaml": dump(merged_input(spec, mapping))}
 
 
 def run_files(result: Result) -> dict[str, str]:

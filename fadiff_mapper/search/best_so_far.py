@@ -107,12 +107,8 @@ class SearchState:
         The first batch of a search must hold a mapping of every member; `member` [B] is the member of each column,
         `stage` the stage's name for the history.
         """
-        if self._sparse is not None:
-            from fadiff_mapper.model.sparse_design import score_sparse
-            scores = score_sparse(self._sparse, nest)
-        else:
-            scores = score(self.family.layer, nest, threads=self.options.workers,
-                           room=self._room and self._room.take(member))
+        scores = self._sparse.score(nest) if self._sparse else score(
+            self.family.layer, nest, threads=self.options.workers, room=self._room and self._room.take(member))
         values = exact_value(scores, self.options.priorities, None if self._sums is None else self._sums[:, member])
         space = self.family.spaces[0]
         least = space.constraints.min_parallelism

@@ -265,11 +265,9 @@ class ResultStream:
 
     def send_first(self) -> None:
         """Reports a legal mapping of each problem before the search begins, if one is known."""
-        if any(task.sparse for task in self.tasks):
-            from fadiff_mapper.model.sparse_design import score_sparse
         for index, task in enumerate(self.tasks if self.on_better else ()):
             nest = first_of(task.family, 0)
-            if nest is not None and (task.sparse is None or score_sparse(task.sparse, nest).legal[0]):
+            if nest is not None and (task.sparse is None or task.sparse.score(nest).legal[0]):
                 self._send(index, nest)
 
     def watch(self, index: int, nest: Nest, step: Progress) -> None:

@@ -96,7 +96,7 @@ class Result:
 
     def certificate(self) -> dict[str, Any]:
         """The proof that no mapping is better, for `fadiff-validate certificate`; FadiffError if it did not end."""
-        from fadiff_mapper.search.lower_bound.certificate import certificate
+        from fadiff_mapper.search.lower_bound.proof import certificate
         from fadiff_mapper.search.mapspace.build import build_mapspace
         asked = self.options["gap"] if self.options.get("prove") else None
         if asked is None or self.gap is None or self.gap > asked:

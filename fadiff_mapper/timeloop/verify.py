@@ -14,10 +14,11 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.inputs.native.merged_input import merged_input, merged_sections
+from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.model.evaluate import evaluate_one
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.stats import Stats
@@ -127,7 +128,7 @@ def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path, timeout: f
                        else "cycles and energies are not compared: in Timeloop all tensors of a level have one width")
     try:
         with tempfile.TemporaryDirectory(prefix="fadiff-verify-") as folder:
-            answer = run_text(merged_input(spec, mapping), spec.problem.dataspace_names(), Path(folder),
+            answer = run_text(dump(merged_input(spec, mapping)), spec.problem.dataspace_names(), Path(folder),
                               (str(program),), timeout=timeout)
     except FadiffError as error:
         return Verdict(program, identity(program), 0, (str(error),))
@@ -192,7 +193,7 @@ def twin(spec: Spec, mapping: Mapping) -> tuple[Spec, bool]:
                 attributes[spelling] = float(attributes[spelling]) * float(times)
         return {**node, "attributes": attributes}
 
-    sections = merged_sections(replace(spec, sparse=None))
+    sections = merged_input(replace(spec, sparse=None))
     problem = sections["problem"]
     instance = {key: value for key, value in problem["instance"].items() if key != "bits"}
     tree = {key: rewritten(sections[key]) for key in spec.arch.native}

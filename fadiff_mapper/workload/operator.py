@@ -149,7 +149,7 @@ def make_operator(op: str, dims: AnyMapping[str, int], stride: Shape | None = No
     places = dims.places if isinstance(dims, Map) else {}
     given = {key: value for key, value in (("densities", densities), ("bits", bits)) if value}
     instance = Map({**dims, **coefficients, **given}, where=where, places=places)
-    problem, literal = read_problem(Map({"shape": _shape(TEMPLATES[op]), "instance": instance}, where=where), where)
+    problem, literal, _ = read_problem(Map({"shape": _shape(TEMPLATES[op]), "instance": instance}, where=where), where)
     return Operator(op, problem, VIEWS[op], repeat, literal)
 
 
@@ -164,7 +164,7 @@ def problem_operator(node: Any, where: Where, repeat: int = 1) -> Operator:
 
     Raises SpecError where `read_problem` refuses the section.
     """
-    problem, literal = read_problem(node, where)
+    problem, literal, _ = read_problem(node, where)
     return Operator("problem", problem, {ds.name: _view(problem, ds) for ds in problem.dataspaces}, repeat, literal)
 
 

@@ -27,8 +27,7 @@ from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.exhaustive import count, nests, whole_space
-from fadiff_mapper.search.lower_bound.proof import core_of, prove
-from fadiff_mapper.search.lower_bound.schemes import Scheme, layouts, schemes
+from fadiff_mapper.search.lower_bound.proof import Scheme, core_of, layouts, prove, schemes
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.mapspace.build import build_mapspace
 
@@ -128,6 +127,21 @@ def test_the_last_dimension_may_be_the_one_that_slides_a_window() -> None:
                         Arithmetic("MAC", "mac", 1, 1, 1, 8))
     case = Case(arch, Problem("tiny", {"C": 2, "P": 1, "Q": 2, "R": 1, "S": 2}, SHAPES["strided"]), Mapping(levels))
     task, nest = tiny(case, [1, 4, 1], free=False), pack([case.mapping], case.problem)
+    held(task, nest, "edp", values(score(task.layer, nest), "edp")[0])
+
+
+def test_words_over_links_are_divided_by_the_receivers_of_all_instances() -> None:
+    task = mapping_task(shrunk("eyeriss_like", LAYERS[0], {"C": 6, "M": 3, "R": 3, "S": 7, "Q": 8}))
+    names, levels = task.space.problem.dimensions, len(task.space.levels)
+    temporal, spatial = (np.ones((levels, len(names), 1)) for _ in range(2))
+    for name, factor in {"C": 6, "R": 3, "Q": 8}.items():
+        temporal[-1, names.index(name)] = factor
+    spatial[3, names.index("S")], spatial[4, names.index("M")] = 7, 3  # three columns of seven neighbours each
+    scheme = next(one for one in schemes(task.space) if np.array_equal(one.spatial, spatial.ravel()))
+    order, on_y = (np.array(part).reshape(levels, -1, 1) for part in next(layouts(task.space, scheme)))
+    loops = np.tile(np.arange(len(names))[:, None], (levels, 1, 1))
+    loops[-1, :, 0] = [names.index(name) for name in "QRCMSNP"]
+    nest = Nest(temporal, spatial, loops, np.array(scheme.keep).reshape(levels, -1, 1), on_y.astype(bool), order)
     held(task, nest, "edp", values(score(task.layer, nest), "edp")[0])
 
 

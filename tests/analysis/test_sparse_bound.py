@@ -15,7 +15,6 @@ from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.problem import Bits
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.model.sparse_design import score_sparse
 from fadiff_mapper.search.lower_bound.assemble import sparse_lower_bound
 from fadiff_mapper.search.lower_bound.least_shares import least_sent
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
@@ -62,7 +61,7 @@ def test_no_mapping_undercuts_the_bound_of_a_sparse_design(design: str, bits: Se
         if bound is None:
             continue
         *arrays, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), RANDOM, 3)
-        scores = score_sparse(task.sparse, Nest(*arrays))
+        scores = task.sparse.score(Nest(*arrays))
         energy, cycles = scores.energy[scores.legal], scores.cycles[scores.legal]
         compared += len(energy)
         assert bound.energy > 0

@@ -38,7 +38,7 @@ from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.fusion.tile_steps import intermediate_words, operand_words, outlasting_words, space_of
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer
+from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SumsRest
 from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
@@ -322,7 +322,7 @@ def found(kept: int | None = None) -> Sequence:
 
 def test_sums_leave_the_chip_where_nothing_else_fits() -> None:
     best = found()[0]
-    assert best.group.spilled and {loop.dim for loop in best.group.loops} == {"N", "C"}
+    assert best.group.sums == "DRAM" and {loop.dim for loop in best.group.loops} == {"N", "C"}
 
 
 def test_what_stays_fits_and_no_candidate_comes_twice() -> None:
@@ -351,11 +351,13 @@ def test_a_thorough_search_notes_the_best_strategies_and_others_begin_with_them(
 
 
 @pytest.mark.parametrize(("nest", "sentence"), [
-    ((1, inf, [0], [0], False, np.ones((1, 1))), "home"), ((0, inf, [99], [0], False, np.ones((1, 1))), "dims"),
-    ((0, inf, [0], [], False, np.ones((1, 1))), "retained"), ((0, inf, [0], [0], False, np.ones((2, 1))), "sizes"),
-    ((0, inf, [0], [0], False, np.full((1, 1), np.nan)), "sizes"),
-    ((0, inf, [0], [0], False, np.zeros((1, 1))), "sizes"),
-    ((0, inf, [0] * 64, [0], False, np.ones((64, 1))), "dims")])
+    ((1, inf, [0], [0], SumsRest.INSIDE, np.ones((1, 1))), "home"),
+    ((0, inf, [99], [0], SumsRest.INSIDE, np.ones((1, 1))), "dims"),
+    ((0, inf, [0], [], SumsRest.INSIDE, np.ones((1, 1))), "retained"),
+    ((0, inf, [0], [0], SumsRest.INSIDE, np.ones((2, 1))), "sizes"),
+    ((0, inf, [0], [0], SumsRest.INSIDE, np.full((1, 1), np.nan)), "sizes"),
+    ((0, inf, [0], [0], SumsRest.INSIDE, np.zeros((1, 1))), "sizes"),
+    ((0, inf, [0] * 64, [0], SumsRest.INSIDE, np.ones((64, 1))), "dims")])
 def test_a_nest_that_does_not_belong_to_its_segment_is_refused(nest: tuple[Any, ...], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         NestEstimate(compiled(segment_of(group(CONV_2D, [("P", 2)], ""))).tables, *nest)
@@ -363,13 +365,13 @@ def test_a_nest_that_does_not_belong_to_its_segment_is_refused(nest: tuple[Any, 
 
 def test_layers_that_no_segment_can_have_are_refused() -> None:
     table = {"bounds": [4.0], "known": [(1.0, [2.0])], "spaces": [[[(0, 1.0)]], [[(0, 1.0)]]], "output": 1,
-             "linked": -1, "inside": 0.0, "sums_room": inf, "read": 1.0, "write": 1.0, "words_per_cycle": 1.0,
-             "home_reads": [0.0, 0.0], "home_price": [0.0]}
-    FusedSegment([SegmentLayer(table, 1)], [], 1.0)
+             "linked": -1, "handed": 0, "inside": 0.0, "sums_room": inf, "read": 1.0, "write": 1.0,
+             "words_per_cycle": 1.0, "home_reads": [0.0, 0.0], "home_price": [0.0]}
+    FusedSegment([SegmentLayer(table, 1)], [], 1.0, [])
     with pytest.raises(TypeError, match="None"):
-        FusedSegment([None], [], 1.0)  # type: ignore[list-item]
+        FusedSegment([None], [], 1.0, [])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="linked"):
-        FusedSegment([SegmentLayer(table | {"linked": 0}, 1)], [], 1.0)
+        FusedSegment([SegmentLayer(table | {"linked": 0, "handed": 1}, 1)], [], 1.0, [])
     for name, wrong in ("bounds", [-1.0]), ("bounds", [np.nan]), ("bounds", [2.0 ** 60]), ("known", [(1.0, [np.nan])]):
         with pytest.raises(ValueError, match=name):
             SegmentLayer(table | {name: wrong}, 1)
@@ -390,7 +392,8 @@ def test_the_estimate_of_many_tile_sizes_is_the_best_of_those_of_each(
     dims = [segment.problems[-1].dimensions.index(dim) for dim in "PQ"]
 
     def estimate(some: Sequence[tuple[int, int]]) -> NestEstimate:
-        return NestEstimate(tables, 0, usable, dims, [retained], False, np.array(some, dtype=np.float64).T.copy())
+        return NestEstimate(tables, 0, usable, dims, [retained], SumsRest.INSIDE,
+                            np.array(some, dtype=np.float64).T.copy())
 
     together, each = estimate(sizes), [estimate([size]) for size in sizes]
     assert together.lower_prices(1e4, 1e3)[0] == min(one.lower_prices(1e4, 1e3)[0] for one in each)
@@ -410,7 +413,8 @@ def test_tiles_fill_the_lanes_with_their_largest_divisor(lanes: int, bound: int)
     problem = conv("one", P=bound)
     tables = compiled_segment(hardware(), Segment(("one",), (problem,), (), (), 1), [base]).tables
     for tile in range(bound - 39, bound + 1):
-        estimate = NestEstimate(tables, 0, inf, [problem.dimensions.index("P")], [], False, np.array([[float(tile)]]))
+        estimate = NestEstimate(tables, 0, inf, [problem.dimensions.index("P")], [], SumsRest.INSIDE,
+                                np.array([[float(tile)]]))
         best = estimate.best_sizes(0, 1.0, 1.0, inf)
         filled = max(size for size in range(1, lanes + 1) if tile % size == 0)
         assert best is not None and best[2] == pytest.approx(1000 / (filled / lanes))

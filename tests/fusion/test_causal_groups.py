@@ -25,7 +25,7 @@ SIZE = 4
 
 
 def attention(rows: int, queries: int, keys: int, loops: list[tuple[str, int]], stays: str = "",
-              spilled: bool = False) -> FusedGroup:
+              sums: str = "") -> FusedGroup:
     """Rows of some sequences of queries; `stays` names the loops along which keys and values stay, and C queries."""
     link = FusedLink("Inputs", {"N": "N", "M": "C"}, Stay("Scratchpad"), running=frozenset("M"), causal=("N", queries))
     along, queried = Stay("Scratchpad", frozenset("N")), Stay("Scratchpad", frozenset("C"))
@@ -33,7 +33,7 @@ def attention(rows: int, queries: int, keys: int, loops: list[tuple[str, int]], 
     layers = (FusedLayer(conv("qk", N=rows, C=SIZE, M=keys), {}, {
         **operands, **({"Inputs": queried} if "C" in stays else {})}),
               FusedLayer(conv("av", N=rows, C=keys, M=SIZE), {}, operands))
-    return FusedGroup(layers, (link,), tuple(TileLoop(*loop) for loop in loops), spilled=spilled, skips=True)
+    return FusedGroup(layers, (link,), tuple(TileLoop(*loop) for loop in loops), sums=sums, skips=True)
 
 
 def walked(group: FusedGroup, index: int) -> Counter[StepClass]:
@@ -69,7 +69,8 @@ def walked(group: FusedGroup, index: int) -> Counter[StepClass]:
 def test_the_steps_that_are_left_are_those_of_a_walk(order: str, stays: str, rows: int, queries: int, keys: int,
                                                      tiles: tuple[int, int]) -> None:
     sizes = dict(zip("NC", tiles, strict=True))
-    group = attention(rows, queries, keys, [(dim, sizes[dim]) for dim in order], stays, spilled=order == "CN")
+    group = attention(rows, queries, keys, [(dim, sizes[dim]) for dim in order], stays,
+                      sums="DRAM" if order == "CN" else "")
     for index, (layer, steps) in enumerate(zip(group.layers, layer_steps(group), strict=True)):
         assert step_classes(group, layer, steps) == walked(group, index)
         plain = replace(group, skips=False)

@@ -17,6 +17,7 @@ from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, Stay, TileL
 from fadiff_mapper.fusion.group_cost import TileEvaluations, group_cost
 from fadiff_mapper.fusion.group_legality import checked_costs, evaluate_group, group_violations, live_words
 from fadiff_mapper.fusion.tile_steps import intermediate_words, layer_steps, operand_words, outlasting_words
+from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
@@ -150,7 +151,7 @@ def test_channels_between_two_layers_are_summed_up_on_the_chip() -> None:
 
 @pytest.mark.parametrize("loops", [[("C", 2), ("N", 4)], [("C", 3), ("N", 2)]], ids=str)
 def test_sums_that_are_spilled_go_out_and_come_back_as_looptree_says(loops: list) -> None:
-    fused = replace(group(MATMUL, loops, loops[-1][0]), spilled=True)
+    fused = replace(group(MATMUL, loops, loops[-1][0]), sums="DRAM")
     assert group_violations(hardware(), fused) == []
     compare_with_looptree(fused, evaluate_fused(as_looptree(fused, len(loops))).to_dict())
 
@@ -161,12 +162,30 @@ def test_sums_that_are_spilled_cost_what_timeloops_outer_loop_over_them_costs() 
     *inside, outermost = outer.levels
     outer = replace(outer, levels=(*inside, replace(outermost, order=tuple(sorted(outermost.order, key="C".__eq__)))))
     stats = evaluate_mapping(replace(gemmini(), problem=problem), outer)
-    steps = replace(group([problem], [("C", 32), ("N", 8)], "N"), spilled=True)
+    steps = replace(group([problem], [("C", 32), ("N", 8)], "N"), sums="DRAM")
     cost = group_cost(hardware(), steps)
     whole = group_cost(hardware(), FusedGroup((FusedLayer(problem, {tuple(problem.bounds.values()): outer}),)))
     assert cost.layers[0].traffic == whole.layers[0].traffic
     assert cost.energy_pj == pytest.approx(stats.energy_pj, rel=1e-5)  # leakage: each step waits for its own slowest
     assert stats.cycles <= cost.cycles <= 1.01 * stats.cycles
+
+
+def test_sums_that_rest_in_the_home_cost_what_timeloops_loops_outside_and_inside_it_cost() -> None:
+    problem = conv("layer", N=16, M=32, C=96)
+
+    def keeping(own: Mapping) -> Mapping:
+        return replace(own, levels=tuple(
+            replace(level, keep=level.keep | {"Outputs"}) if "Inputs" in level.keep else level for level in own.levels))
+    outer = keeping(mapping(tuple(problem.bounds.values()), {"DRAM": {"C": 3}, "Scratchpad": {"N": 2}}))
+    stats = evaluate_mapping(replace(gemmini(), problem=problem), outer)
+    steps = group([problem], [("C", 32), ("N", 8)], "N")
+    (layer,) = steps.layers
+    steps = replace(steps, sums="Scratchpad", layers=(
+        replace(layer, mappings={shape: keeping(own) for shape, own in layer.mappings.items()}),))
+    whole = group_cost(hardware(), FusedGroup((FusedLayer(problem, {tuple(problem.bounds.values()): outer}),)))
+    cost = group_cost(hardware(), steps)
+    assert cost.layers[0].traffic == whole.layers[0].traffic
+    assert cost.energy_pj == pytest.approx(stats.energy_pj, rel=1e-5)  # leakage: each step waits for its own slowest
 
 
 def test_a_copy_is_read_where_it_was_summed_and_written_where_it_stays() -> None:

@@ -36,13 +36,13 @@ def with_unit() -> Hardware:
     return replace(machine, arch=replace(machine.arch, units=(unit,)))
 
 
-def attention(loops: list[tuple[str, int]], operators: tuple[LinkOperator, ...] = (SOFTMAX,), spilled: bool = False,
+def attention(loops: list[tuple[str, int]], operators: tuple[LinkOperator, ...] = (SOFTMAX,), sums: str = "",
               doubled: bool = False) -> FusedGroup:
     link = FusedLink("Inputs", {"N": "N", "M": "C"}, Stay("Scratchpad"), operators=operators,
                      running=frozenset("M"))
     layers = (FusedLayer(conv("qk", N=QUERIES, C=SIZE, M=KEYS), {}),
               FusedLayer(conv("av", N=QUERIES, C=KEYS, M=SIZE), {}))
-    return with_mappings(FusedGroup(layers, (link,), tuple(TileLoop(*loop) for loop in loops), spilled=spilled,
+    return with_mappings(FusedGroup(layers, (link,), tuple(TileLoop(*loop) for loop in loops), sums=sums,
                                     double_buffered=frozenset({"Scratchpad"} if doubled else ())))
 
 
@@ -87,11 +87,11 @@ def test_units_and_layers_side_by_side_take_the_time_of_the_slowest() -> None:
     assert live_words(machine, side, home) == 2 * words
 
 
-@pytest.mark.parametrize(("loops", "spilled"), [
-    ([("N", 2), ("C", 5)], False), ([("C", 4)], False), ([("C", 4), ("N", 2)], True), ([("N", 3), ("C", 12)], False)])
+@pytest.mark.parametrize(("loops", "rest"), [
+    ([("N", 2), ("C", 5)], ""), ([("C", 4)], ""), ([("C", 4), ("N", 2)], "DRAM"), ([("N", 3), ("C", 12)], "")])
 def test_in_one_pass_sums_are_corrected_in_every_tile_of_keys_but_the_first(loops: list[tuple[str, int]],
-                                                                            spilled: bool) -> None:
-    fused = attention(loops, spilled=spilled)
+                                                                            rest: str) -> None:
+    fused = attention(loops, sums=rest)
     free = replace(fused, links=(replace(fused.links[0], operators=(), running=frozenset()),))
     assert group_violations(with_unit(), fused) == []
     before, after = group_cost(with_unit(), free), group_cost(with_unit(), fused)
@@ -112,8 +112,8 @@ def test_in_one_pass_sums_are_corrected_in_every_tile_of_keys_but_the_first(loop
 
 def test_the_statistics_of_rows_stay_while_tiles_of_keys_come_and_go() -> None:
     free = frozenset[str]()
-    for loops, spilled, rows in (([("N", 2), ("C", 4)], False, 2), ([("C", 4), ("N", 2)], True, QUERIES)):
-        fused = attention(loops, spilled=spilled)
+    for loops, sums, rows in (([("N", 2), ("C", 4)], "", 2), ([("C", 4), ("N", 2)], "DRAM", QUERIES)):
+        fused = attention(loops, sums=sums)
         plain = replace(fused, links=(replace(fused.links[0], running=free),))
         home = hardware().level("Scratchpad")
         assert live_words(hardware(), fused, home) - live_words(hardware(), plain, home) == 2 * rows

@@ -17,7 +17,6 @@ from sparse_inputs import full_scores
 
 from fadiff_mapper import InvalidMapping, evaluate, load
 from fadiff_mapper.model.loop_nest import pack
-from fadiff_mapper.model.sparse_design import score_sparse
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.timeloop.verify import compared, differences
 
@@ -52,5 +51,5 @@ def test_words_of_a_sparse_output_that_are_never_touched_are_refused() -> None:
     task = mapping_task(spec)
     assert task.sparse is not None and spec.mapping is not None
     nest = pack([spec.mapping], spec.problem)
-    assert not score_sparse(task.sparse, nest).legal.any()
+    assert not task.sparse.score(nest).legal.any()
     assert not full_scores(task.sparse, nest).legal.any()

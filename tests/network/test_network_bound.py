@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -29,6 +30,7 @@ from fadiff_mapper.network.tile_mappings import LIGHT, TileMemory, with_mappings
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
 from tests.network.test_enumeration_rounds import run_of
+from tests.network.test_trees_in_plans import attention
 
 NETWORKS = ("mobilenet_v1", "resnet18", "gpt3_6b7_block")
 
@@ -78,7 +80,7 @@ def test_no_evaluated_group_is_below_its_bound(name: str, design: str) -> None:
     ("mobilenet_v1", "gemmini_small"), ("resnet18", "gemmini_small"), ("gpt3_6b7_block", "gemmini_large"),
     ("mobilenet_v1", "eyeriss_like")])
 def test_no_group_in_any_loops_is_below_its_bound(name: str, design: str) -> None:
-    """Random loops, tile sizes, residencies of operands and intermediates, and spilled sums."""
+    """Random loops, tile sizes, residencies of operands and intermediates, and places where sums rest."""
     run, random = bounded_run(name, design), Random(0)
     least = least_of(run.workload, run.hardware, run.results, run.segments)
     assert least
@@ -119,6 +121,21 @@ def test_no_group_with_odd_windows_is_below_its_bound(case: str, design: str) ->
     assert compared > 5
 
 
+@pytest.mark.parametrize("design", ["gemmini_small", "quickstart/design"])
+def test_no_group_of_attention_is_below_its_bound(design: str) -> None:
+    """Random groups of trees, with an input that projections share."""
+    run, random = bounded_run(attention(24, 3, 8), design), Random(2)
+    least = least_of(run.workload, run.hardware, run.results, run.segments)
+    assert least
+    trees = [segment for segment in run.segments if segment.shared]
+    memory, compared = TileMemory(), 0
+    for _ in range(4):
+        for names, point in drawn_points(random, run, trees, memory):
+            assert_bounds(least, names, point)
+            compared += 1
+    assert compared > 5
+
+
 def drawn_points(random: Random, run: PlanningRun, among: Sequence[Segment],
                  memory: TileMemory) -> Iterator[tuple[tuple[str, ...], OperatingPoint]]:
     """Up to 12 random groups of some segments that can run: their layers, and their exact energy and cycles."""
@@ -142,12 +159,19 @@ def drawn_group(random: Random, run: PlanningRun, segment: Segment) -> tuple[Seg
 
     def stay() -> Stay:
         return Stay(home, frozenset(loop.dim for loop in loops if random.random() < 0.6))
-    layers = tuple(FusedLayer(problem, {}, {
+    handed = {(segment.reader(index), link.tensor) for index, link in enumerate(segment.links)}
+    layers = [FusedLayer(problem, {}, {
         space.name: stay() for space in problem.dataspaces
-        if not space.read_write and (link is None or space.name != link.tensor) and random.random() < 0.35})
-        for problem, link in zip(segment.problems, (None, *segment.links), strict=True))
-    return segment, FusedGroup(layers, tuple(link.staying(stay()) for link in segment.links), loops, segment.repeat,
-                               spilled=random.random() < 0.5)
+        if not space.read_write and (number, space.name) not in handed and random.random() < 0.35})
+        for number, problem in enumerate(segment.problems)]
+    for one in segment.shared:
+        if one.tensor in layers[one.first].operands:
+            layers[one.layer] = replace(
+                layers[one.layer], shared={one.operand: (one.first, one.tensor)},
+                operands={**layers[one.layer].operands, one.operand: layers[one.first].operands[one.tensor]})
+    links = tuple(link.staying(stay()) for link in segment.links)
+    return segment, FusedGroup(tuple(layers), links, loops, segment.repeat,
+                               sums=random.choice(("", home, run.hardware.arch.level_names()[-1])))
 
 
 def fits(run: PlanningRun, group: FusedGroup) -> bool:

@@ -17,7 +17,7 @@ from fadiff_mapper import FadiffError
 from fadiff_mapper.fusion.fused_group import FusedGroup, Stay, TileLoop
 from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.fusion.group_legality import group_violations
-from fadiff_mapper.fusion.tile_steps import intermediate_words, layer_steps, operand_words
+from fadiff_mapper.fusion.tile_steps import intermediate_words, layer_steps, operand_words, step_classes, sums_words
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.yaml.located import plain
 from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml, to_looptree
@@ -85,10 +85,28 @@ def summed_up() -> FusedGroup:
 
 
 def test_sums_that_are_spilled_are_in_the_branch_of_their_layer() -> None:
-    spilled = replace(group(MATMUL, [("C", 2), ("N", 4)], "N"), spilled=True)
+    spilled = replace(group(MATMUL, [("C", 2), ("N", 4)], "N"), sums="DRAM")
     compare(spilled)
     kept = beyond_looptree(replace(spilled, loops=spilled.loops[::-1]), hardware(), True)
-    assert any("sums leave the chip in every step along C" in phrase for phrase in kept)
+    assert any("sums leave for DRAM in every step along C" in phrase for phrase in kept)
+
+
+@pytest.mark.parametrize("loops", [
+    [("C", 2), ("N", 4)], [("C", 3), ("N", 2)], [("C", 4), ("N", 3)], [("C", 5), ("N", 1)]], ids=str)
+def test_sums_that_rest_in_the_home_stay_there_as_looptree_says(loops: list) -> None:
+    bare = group(MATMUL, loops, "N")
+    *first, last = bare.layers
+    kept = {shape: replace(own, levels=tuple(
+        replace(level, keep=level.keep | {"Outputs"}) if level.keep >= {"Inputs"} else level for level in own.levels))
+        for shape, own in last.mappings.items()}
+    fused = replace(bare, layers=(*first, replace(last, mappings=kept)), sums="Scratchpad")
+    assert group_violations(hardware(), fused) == []
+    compare(fused)
+    held = evaluate_fused(looptree_yaml(fused, hardware(), alike=True)).to_dict()["occupancy_max"]
+    assert sums_words(fused, layer_steps(fused)[-1]) == held["Scratchpad/Outputs_2/E2"]
+    lost = replace(fused, layers=(*first, last))
+    assert [each.constraint for each in group_violations(hardware(), lost)] == ["whole"] * sum(
+        step.shares_sums for step in step_classes(lost, last, layer_steps(lost)[-1]))
 
 
 def fetched_again() -> FusedGroup:

@@ -15,7 +15,6 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.sparse_optimizations import FIXED, Density
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import unpack
-from fadiff_mapper.model.sparse_design import score_sparse
 from fadiff_mapper.network.map_network import sparse_tensors
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.explanation.sensitivities import mapping_sensitivities
@@ -51,10 +50,10 @@ def test_scores_of_a_batch_are_those_of_its_mappings() -> None:
     task = mapping_task(spec)
     assert task.sparse is not None
     nest = random_nests(task.layer, task.space, 40)
-    everything = score_sparse(task.sparse, nest)
+    everything = task.sparse.score(nest)
     rows = np.flatnonzero(everything.legal)[:3]
     mappings = [unpack(nest, row, spec.problem) for row in rows]
-    scores = score_sparse(task.sparse, nest.take(rows))
+    scores = task.sparse.score(nest.take(rows))
     stats = [evaluate_mapping(spec, mapping) for mapping in mappings]
     assert len(stats) == 3
     assert np.allclose(scores.energy, [one.energy_pj for one in stats])

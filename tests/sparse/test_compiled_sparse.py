@@ -16,7 +16,7 @@ from fadiff_mapper.inputs.spec.problem import Bits
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest, joined, pack
-from fadiff_mapper.model.sparse_design import SparseDesign, score_sparse
+from fadiff_mapper.model.sparse_design import SparseDesign
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.refinement import compiled_space
 
@@ -32,7 +32,7 @@ def random_mappings(task: MappingTask, count: int, seed: int) -> Nest:
 def legal_ones(task: MappingTask, nest: Nest, name: str) -> int:
     """How many of some mappings are legal, after both forms were found to agree on every number of all of them."""
     assert task.sparse is not None
-    ours, full = score_sparse(task.sparse, nest), full_scores(task.sparse, nest)
+    ours, full = task.sparse.score(nest), full_scores(task.sparse, nest)
     for what in ("legal", "cycles", "energy", "last_level_accesses"):
         np.testing.assert_array_equal(getattr(ours, what), getattr(full, what), err_msg=f"{name}: {what}")
     np.testing.assert_allclose(ours.excess, full.excess, rtol=1e-12)
@@ -95,7 +95,7 @@ def test_bits_of_the_words_change_no_number_of_a_sparse_design(design: str) -> N
         tasks = [mapping_task(each) for each in (plain, with_bits(plain, Bits))]
         if tasks[0].sparse is not None and spec.mapping is not None:
             nest = joined([pack([spec.mapping], spec.problem), random_mappings(tasks[0], RANDOM, 1)])
-            scores = [score_sparse(task.sparse, nest) for task in tasks if task.sparse]
+            scores = [task.sparse.score(nest) for task in tasks if task.sparse]
             for name in ("legal", "cycles", "energy", "last_level_accesses"):
                 np.testing.assert_array_equal(*(getattr(one, name) for one in scores))
 

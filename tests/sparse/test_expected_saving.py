@@ -13,7 +13,7 @@ from sparse_inputs import skipping_product
 import fadiff_mapper as fm
 from fadiff_mapper.gradient.layer_descent import descend
 from fadiff_mapper.model.smooth import evaluate_smooth
-from fadiff_mapper.model.sparse_design import expected_shares, score_sparse
+from fadiff_mapper.model.sparse_design import expected_shares
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
@@ -34,7 +34,7 @@ def test_expected_shares_bring_the_smooth_model_nearer_to_the_sparse_energy() ->
     task = mapping_task(skipping_product({"A": 0.25, "B": 0.5}))
     assert task.sparse is not None
     nest = random_nests(task.layer, task.space, 60)
-    scores = score_sparse(task.sparse, nest)
+    scores = task.sparse.score(nest)
     legal = np.flatnonzero(scores.legal)
     assert len(legal) > 10
     few = nest.take(legal)

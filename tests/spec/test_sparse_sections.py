@@ -15,6 +15,7 @@ from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, DENSE, FIXED, HYPERGEOMETRIC, Density
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.dump import dump
 
 SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
 
@@ -55,7 +56,7 @@ def test_every_distribution_is_read() -> None:
 
 
 def rewritten(spec: Spec) -> Spec:
-    return load(yaml.safe_load(merged_input(spec)))
+    return load(yaml.safe_load(dump(merged_input(spec))))
 
 
 def test_what_is_written_out_is_read_again() -> None:

@@ -67,7 +67,7 @@ def test_gemmini_small_has_the_constraints_that_timeloopfe_writes() -> None:
 @pytest.mark.parametrize("design", sorted(path.stem for path in (SPECS / "arch").glob("*.yaml")))
 def test_bundled_designs_are_readable_in_the_native_dialect(design: str) -> None:
     native = to_native(load_files([SPECS / f"arch/{design}.yaml", SPECS / "problems/conv.yaml"]))
-    problem, _ = read_problem(native["problem"], native.at("problem"))
+    problem, *_ = read_problem(native["problem"], native.at("problem"))
     arch = read_architecture(native["architecture"], native.at("architecture"))
     fanouts = [arch.fanout(i) for i in range(len(arch.levels))]
     read = read_constraints(native, arch.levels, fanouts, problem)

@@ -109,7 +109,7 @@ def test_misspelt_attributes_are_found_at_the_users_line(key: str, meant: str) -
 
 def test_later_messages_name_the_users_line() -> None:
     native = to_native(document(buffer(more="constraints: {spatial: {factors: [M=2]}}")))
-    problem, _ = read_problem(native["problem"], native.at("problem"))
+    problem, *_ = read_problem(native["problem"], native.at("problem"))
     arch = read_architecture(native["architecture"], native.at("architecture"))
     with pytest.raises(SpecError, match=r'design\.yaml:4: .*"Buf" has no fan-out'):
         read_constraints(native, arch.levels, [arch.fanout(i) for i in range(len(arch.levels))], problem)

@@ -28,9 +28,10 @@ from fadiff_mapper.inputs.yaml.located import (
     Seq,
     anything,
     boolean,
-    integer,
     mapping,
+    natural,
     one_of,
+    positive,
     sequence,
     text,
     with_places,
@@ -241,7 +242,7 @@ def _loop(reader: Reader, scope: _MappingScope) -> Loop:
     ranks = [rank for einsum in scope.chain.einsums for rank in einsum.ranks]
     rank = _known(reader.take("rank", text), ranks, "rank", reader.at("rank"))
     reader.refuse("factor", "LoopTree evaluates tile_shape only")
-    tile = reader.take("tile_shape", integer(1))
+    tile = reader.take("tile_shape", positive)
     return Loop(rank, min(tile, MOST), reader.node["type"] == "spatial")
 
 
@@ -271,7 +272,7 @@ _READ: Mapping[str, Callable[[Reader, _MappingScope], TreeNode]] = {
 
 def _level(reader: Reader, count: int) -> int:
     """The index in `target`, below `count`."""
-    level = reader.take("target", integer(0))
+    level = reader.take("target", natural)
     if level >= count:
         raise reader.at("target").error(f"found {level}", f"0 to {count - 1}, counted from the outermost component")
     return level

@@ -111,7 +111,7 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
         reader = unit.reader(keys.ARITHMETIC, leniency)
         arithmetic.append(Arithmetic(unit.name, unit.kind, **_mesh(reader, unit.instances),
                                      word_bits=reader.read("word_bits"), energy=reader.read("energy"),
-                                     area=reader.take("area", number(), 0.0)))
+                                     area=reader.take("area", number, 0.0)))
     if len(arithmetic) != 1:
         raise where.error(f"{len(arithmetic)} arithmetic components", "one, with a class that contains mac or compute")
     if not levels:
@@ -186,7 +186,7 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
 def span(name: str, where: Where) -> int:
     """Number of elements in "name[a..b]", both ends counted; 1 without a range."""
     ends = RANGE.search(name)
-    return integer()(ends[2], where) - integer()(ends[1], where) + 1 if ends else 1
+    return integer(ends[2], where) - integer(ends[1], where) + 1 if ends else 1
 
 
 # From components to levels.
@@ -282,7 +282,7 @@ def _storage(component: Component, leniency: Leniency, dataspaces: Sequence[str]
         addr_gen_energy=max(reader.read("addr_gen_energy"), 0.0), power_gated_at=reader.read("power_gated_at"),
         interconnect=_wires(reader, kind, word_bits), metadata=MetadataStorage(bits, depth, unit_bits),
         decompresses=reader.read("decompression_supported"), compresses=reader.read("compression_supported"),
-        area=reader.take("cluster_area", number(), 0.0) / cluster)
+        area=reader.take("cluster_area", number, 0.0) / cluster)
 
 
 # A level that names a network uses it in place of its own wires, and so must the next level inwards: `network_read`
@@ -406,7 +406,7 @@ def written_components(arch: Architecture) -> dict[str, WrittenComponent]:
 def written_number(attributes: dict[str, Any], key: str) -> float | None:
     """An attribute as a number; None where it is not written. Raises SpecError where it is no number."""
     value = attributes.get(key)
-    return None if value is None else number()(value, Where("architecture", path=key))
+    return None if value is None else number(value, Where("architecture", path=key))
 
 
 CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")

@@ -15,6 +15,7 @@ from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.native.mapping import (
     LoopFactor,
     Order,
+    known_spaces,
     parse_factors,
     parse_permutation,
     permutation_text,
@@ -23,7 +24,7 @@ from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.inputs.spec.keys import CONSTRAINT, CONSTRAINT_TYPES, NATIVE_CONSTRAINTS, picked
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, known, mapping, one_of, plain, sequence, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, mapping, one_of, plain, sequence, text
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
 ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"
@@ -169,13 +170,12 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
     factors: tuple[LoopFactor, ...] = ()
     permutation: Order = ((), ())
 
-    def dataspaces(listed_names: Seq) -> list[str]:
+    def dataspaces(names: Seq) -> list[str]:
         """The names in a list of data spaces. Raises SpecError for an unknown or repeated one."""
-        written = [text(space, where) for space, where in listed_names.placed()]
+        written = known_spaces(names, problem)
         for i, space in enumerate(written):
-            if known(space, problem.dataspace_names(), listed_names.at(i), "data space") in written[:i]:
-                raise listed_names.at(i).error(f'the data space "{space}" stands twice in the list',
-                                               "each data space once")
+            if space in written[:i]:
+                raise names.at(i).error(f'the data space "{space}" stands twice in the list', "each data space once")
         return written
 
     if "factors" in in_attributes:

@@ -18,7 +18,7 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import DIRECTIVES, MAPPING_TYPES, OF_CONSTRAINTS
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping, with_residual
 from fadiff_mapper.inputs.spec.problem import Problem, single_letter
-from fadiff_mapper.inputs.yaml.located import Reader, kind_of, known, readers, sequence, text
+from fadiff_mapper.inputs.yaml.located import Reader, Seq, kind_of, known, readers, sequence, text
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 ACCEPTED = '"C=2 M=3", "C2 M3", "C<=4" or "C>=2", with the dimensions'
@@ -278,10 +278,14 @@ def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], dict[str, 
 
 def _spaces(reader: Reader, key: str, problem: Problem, before: frozenset[str]) -> frozenset[str]:
     """The data spaces that a key lists; where this directive is silent, those `before` it."""
-    names, values = problem.dataspace_names(), reader.read(key)
-    for i, name in enumerate(values or ()):
-        known(name, names, values.at(i), "data space")
-    return before if values is None else frozenset(values)
+    names = reader.read(key)
+    return before if names is None else frozenset(known_spaces(names, problem))
+
+
+def known_spaces(names: Seq, problem: Problem, *more: str) -> list[str]:
+    """The names in a list of data spaces, and of `more` words; SpecError for an unknown one."""
+    accepted = (*problem.dataspace_names(), *more)
+    return [known(name, accepted, where, "data space") for name, where in names.placed()]
 
 
 def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> list[dict[str, Any]]:

@@ -8,22 +8,16 @@ from fadiff_mapper.inputs.native.mapping import literal_mapping
 from fadiff_mapper.inputs.native.tables import art_tree, ert_tree
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.inputs.yaml.dump import dump
 
 
-def merged_input(spec: Spec, mapping: Mapping | None = None) -> str:
-    """Architecture, problem, tables and mapping as YAML in Timeloop's native dialect: without expressions and tags.
+def merged_input(spec: Spec, mapping: Mapping | None = None) -> dict[str, Any]:
+    """Architecture, problem, tables and mapping as plain data in Timeloop's native dialect: without expressions.
 
     The tables are written wherever Timeloop would otherwise ask Accelergy, that is, for every architecture written
     as a tree; the old list format without tables keeps Timeloop's built-in energies. Constraints on the map space
     are left out: `timeloop-model` only checks a mapping against them, and that check rejects mappings that its own
     mapper found.
     """
-    return dump(merged_sections(spec, mapping))
-
-
-def merged_sections(spec: Spec, mapping: Mapping | None = None) -> dict[str, Any]:
-    """The sections of `merged_input` as plain data."""
     sections: dict[str, Any] = {key: {name: value for name, value in tree.items() if name != "constraints"}
                                 for key, tree in spec.arch.native.items()}
     in_lists = any("storage" in tree for tree in spec.arch.native.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.native.hyphens import underscored
@@ -48,9 +48,16 @@ FOR_THE_READER = ("H", "W", "Hpad", "Wpad")
 """Input extents and padding that widespread problem files state beside the bounds; no projection uses them."""
 
 
-def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
-                 instance_keys: Leniency = STRICT) -> tuple[Problem, dict[str, Any]]:
-    """Reads a problem section into (the problem, the same as plain data that every Timeloop version reads).
+class ReadProblem(NamedTuple):
+    """A problem section as read."""
+
+    problem: Problem
+    literal: dict[str, Any]  # the same as plain data that every Timeloop version reads
+    notes: tuple[str, ...]  # a sentence for each key of the instance that has no effect
+
+
+def read_problem(node: Any, where: Where, leniency: Leniency = STRICT, instance_keys: Leniency = STRICT) -> ReadProblem:
+    """Reads a problem section.
 
     Args:
         node: The section: `shape` (inline, or the name of one of `NAMED_SHAPES`) and `instance`; in the oldest form
@@ -100,8 +107,9 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
         instance = reader.node.having({key: value for key, value in reader.node.items() if key not in keys.PROBLEM})
     known_names = [*dimensions, *defaults]
     unknown = []
-    for key in _dropped(instance, known_names):  # one may stay where it is 1, as dropping it loses nothing
-        if instance[key] != 1 and key not in FOR_THE_READER:
+    others = [key for key in map(str, instance) if key not in ("name", *keys.INSTANCE)]
+    for key in others:  # a key that Timeloop drops may stay where it is 1, as dropping it loses nothing
+        if key not in known_names and instance[key] != 1 and key not in FOR_THE_READER:
             meant = next((other for other in known_names if other.lower() == key.lower()), "")
             kept = f"; {meant} is {instance.get(meant, defaults[meant])}" if meant in defaults else ""
             unknown.append(Oddity(
@@ -160,18 +168,10 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
     if problem.computes > MOST_COMPUTES:
         raise instance.where.error(f"{problem.computes} multiply-accumulates",
                                    f"at most {MOST_COMPUTES} (2^53), beyond which counts are not exact")
-    return problem, _literal(problem, defaults, coefficients)
-
-
-def problem_notes(node: Map, problem: Problem) -> list[str]:
-    """A sentence for each key of the instance of a problem section, read as `problem`, that has no effect."""
-    instance = node.get("instance")
-    coefficients = {term.name for ds in problem.dataspaces for rank in ds.ranks for term in rank if term.name}
-    if not isinstance(instance, Map):
-        return []
-    return [f"problem.instance.{name} has no effect: extents follow from the projections"
-            for name in _dropped(instance, [*problem.dimensions, *coefficients])
-            if name in FOR_THE_READER or instance[name] == 1]
+    used = {*dimensions, *(term.name for ds in dataspaces for rank in ds.ranks for term in rank)}
+    notes = tuple(f"problem.instance.{key} has no effect: extents follow from the projections" for key in others
+                  if key not in used and (key in FOR_THE_READER or instance[key] == 1))
+    return ReadProblem(problem, _literal(problem, defaults, coefficients), notes if "instance" in reader.node else ())
 
 
 def _literal(problem: Problem, defaults: dict[str, int], coefficients: dict[str, int]) -> dict[str, Any]:
@@ -203,14 +203,6 @@ def _names(node: Seq, word: str) -> list[str]:
     if not names:
         raise node.where.error(f"no {word} is listed")
     return names
-
-
-def _dropped(instance: Map, names: list[str]) -> list[str]:
-    """Keys of an instance that its shape, with these dimensions and coefficients, does not know: Timeloop drops them.
-
-    Timeloop's Python front end writes an empty `densities` into every instance.
-    """
-    return [str(key) for key in instance if key not in names and key not in ("name", *keys.INSTANCE)]
 
 
 def with_bits(dataspaces: Iterable[DataSpace], widths: Map) -> tuple[DataSpace, ...]:

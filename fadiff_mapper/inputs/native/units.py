@@ -71,10 +71,10 @@ def _operation(name: str, written: Map, priced: dict[str, float], source: str, f
         entry = mapping(value, where)
         reader = Reader(entry, table=OPERATION)
         cycles, energy = reader.read("cycles"), reader.read("energy")
-        steps = {part: times for part in OPERATIONS if (times := reader.take(part, number(0), None)) is not None}
+        steps = {part: times for part in OPERATIONS if (times := reader.read(part)) is not None}
         reader.finish(f' of the operation "{name}"')
     elif value is not None:
-        cycles = number(above=0)(value, where)
+        cycles = number(value, where, above=0)
     if not steps and name not in figures and energy is None:
         steps = dict(STEPS.get(name, {}))
 

@@ -7,6 +7,7 @@ The readers of both dialects, their messages, the JSON Schema and the reference 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from fadiff_mapper.inputs.spec.arch import OPERATIONS
@@ -32,7 +33,7 @@ def whole_number(value: Any, where: Where, minimum: int, leniency: Leniency) -> 
     other = OTHER_BASES.fullmatch(value) if isinstance(value, str) else None
     if other:
         value = int(other["hexadecimal"], 16) if other["hexadecimal"] else int(other["octal"], 8)
-    found = located.integer(minimum)(value, where)
+    found = located.integer(value, where, minimum)
     if isinstance(value, float) or (isinstance(value, str) and not value.lstrip("+").rstrip().isdigit()):
         leniency.meet([Oddity(where, where.path, f"timeloop-model refuses {value} as a whole number", str(found),
                               f"it is {found}")])
@@ -47,14 +48,16 @@ def whole(minimum: int) -> Kind:
 
 def count(minimum: int) -> Kind:
     """Whole numbers; 16.0 and "16" count as 16."""
-    return kind(located.integer(minimum), f"whole number >= {minimum}", type=["number", "string"], minimum=minimum)
+    return kind(partial(located.integer, minimum=minimum), f"whole number >= {minimum}", type=["number", "string"],
+                minimum=minimum)
 
 
 def real(minimum: float | None = None, above: float | None = None) -> Kind:
     """Finite numbers, which text such as "1e-9" gives too."""
     least = {"minimum": minimum} if minimum is not None else {"exclusiveMinimum": above} if above is not None else {}
     sign = f" >= {minimum:g}" if minimum is not None else f" > {above:g}" if above is not None else ""
-    return kind(located.number(minimum, above=above), f"number{sign}", type=["number", "string"], **least)
+    return kind(partial(located.number, minimum=minimum, above=above), f"number{sign}", type=["number", "string"],
+                **least)
 
 
 def one(*accepted: str) -> Kind:
@@ -98,18 +101,18 @@ def _bandwidth(value: Any, where: Where) -> float | None:
     """Words per cycle; an infinite bandwidth is none, as it never slows anything down."""
     if isinstance(value, str | float) and str(value).lower() in ("inf", ".inf", "+.inf"):
         return None
-    return located.number(above=0)(value, where)
+    return located.number(value, where, above=0)
 
 
 def _share(value: Any, where: Where) -> float:
-    share = float(located.number(0)(value, where))
+    share = float(located.number(value, where, 0))
     if share > 1:
         raise where.error(f"found a density of {share:g}", "a number from 0 to 1")
     return share
 
 
 def _bits(value: Any, where: Where) -> int:
-    bits = located.number()(value, where)
+    bits = located.number(value, where)
     if bits not in range(1, MOST_BITS + 1):
         raise where.error(f"found {bits:g}", f"a whole number from 1 to {MOST_BITS}")
     return int(bits)
@@ -124,7 +127,7 @@ def _ratio(value: Any, where: Where, leniency: Leniency) -> float:
             leniency.meet([Oddity(where, f"bandwidth scale {value}", f'found the text "{value}"', "a number >= 0",
                                   "Timeloop reads 0")])
             return 0.0
-    return located.number(0)(value, where)
+    return located.number(value, where, 0)
 
 
 WORD_BITS = Kind(_word_bits, "whole number >= 1", {"type": ["number", "string"], "minimum": 1})

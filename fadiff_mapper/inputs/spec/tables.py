@@ -161,22 +161,22 @@ def energy_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
 
     Levels that only add a fan-out have no energies and no entry.
     """
-    def in_tables(name: str) -> str:
-        """The sources of all tables of a component."""
-        return "; ".join(dict.fromkeys(table.source for table in tables.ert if component_name(table.component) == name))
-
+    by_name: dict[str, dict[str, None]] = {}  # the sources of all tables of a component
+    for table in tables.ert:
+        by_name.setdefault(component_name(table.component), {})[table.source] = None
+    in_tables = {name: "; ".join(found) for name, found in by_name.items()}
     sources = {}
     for level in (level for level in reversed(arch.levels) if not level.is_dummy):
         missing = sorted(storage_energy(level, tables).built_in)
         sources[level.name] = (
             "vector_access_energy in the architecture" if level.vector_access_energy is not None else
             BUILT_IN if len(missing) == 3 else
-            in_tables(level.name) + (f"; {listed(missing)}: {BUILT_IN}" if missing else ""))
+            in_tables[level.name] + (f"; {listed(missing)}: {BUILT_IN}" if missing else ""))
     unit = arch.arithmetic
     priced = first_energy(tables.actions.get(unit.name, {}), COMPUTE_ACTIONS) is not None
-    sources[unit.name] = (in_tables(unit.name) if priced else
+    sources[unit.name] = (in_tables[unit.name] if priced else
                           BUILT_IN if unit.energy is None else "energy in the architecture")
-    return sources | {one.name: in_tables(one.name) or NO_ENERGY for one in multicasts(arch)}
+    return sources | {one.name: in_tables.get(one.name) or NO_ENERGY for one in multicasts(arch)}
 
 
 def argued_energies(name: str, action: str, tables: Tables) -> list[ArguedEnergy]:

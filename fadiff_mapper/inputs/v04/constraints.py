@@ -12,6 +12,7 @@ from fadiff_mapper.base.errors import SpecError, listed
 from fadiff_mapper.inputs.native.mapping import (
     SEPARATOR,
     LoopFactor,
+    known_spaces,
     parse_factors,
     parse_permutation,
     permutation_text,
@@ -210,10 +211,8 @@ def _checked(kind: str, node: Map, scope: ExpressionScope) -> Map:
 
     def spaces(value: Any, where: Where) -> tuple[str, ...]:
         """Names of data spaces; "*" adds all of them."""
-        names, accepted = sequence(value, where), problem.dataspace_names()
-        for name, at in names.placed():
-            known(name, (*accepted, "*"), at, "data space")
-        every = accepted if "*" in names else ()
+        names = known_spaces(sequence(value, where), problem, "*")
+        every = problem.dataspace_names() if "*" in names else ()
         return tuple(dict.fromkeys([*(name for name in names if name != "*"), *every]))
 
     def dimensions(value: Any, where: Where) -> tuple[tuple[str, ...], ...]:
@@ -276,11 +275,6 @@ def add_factors(first: Iterable[LoopFactor], second: Iterable[LoopFactor]) -> tu
 
 # Macros. All but `maximize_dims`, which depends on the iterations that the other nodes leave over, are about one node.
 
-def ones(dimensions: Iterable[str], where: Where) -> tuple[LoopFactor, ...]:
-    """A factor of 1 for each dimension."""
-    return tuple(LoopFactor(dimension, "=", 1, where) for dimension in dimensions)
-
-
 def _without_macros(kind: str, said: Map, problem: Problem) -> Map:
     """Constraints of one kind on a node with all macros but `maximize_dims` written out."""
     plain = said.having({key: value for key, value in said.items() if key not in MACROS})
@@ -301,7 +295,7 @@ def _without_macros(kind: str, said: Map, problem: Problem) -> Map:
                 named = dict.fromkeys(term.dimension for space in problem.dataspaces if space.name in said[macro]
                                       for rank in space.ranks for term in rank)
             units = named if macro.startswith("no_") else [name for name in problem.dimensions if name not in named]
-            factors = add_factors(factors, ones(units, said.at(macro)))
+            factors = add_factors(factors, (LoopFactor(name, "=", 1, said.at(macro)) for name in units))
     return plain if not factors else Map({**plain, "factors": factors}, where=said.where,
                                          places={"factors": said.where, **said.places})
 
@@ -392,7 +386,7 @@ def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], prob
         group, leaf = groups[level.leaf.name], level.leaf.where
         if level.role == FAN_OUT:
             group = {"spatial": group["spatial"],
-                     "temporal": Map({"factors": ones(problem.dimensions, leaf),
+                     "temporal": Map({"factors": tuple(LoopFactor(name, "=", 1, leaf) for name in problem.dimensions),
                                       "permutation": (problem.dimensions, ())}, where=leaf),
                      "dataspace": Map({"bypass": problem.dataspace_names()}, where=leaf)}
         for kind, said in group.items():

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import listed
-from fadiff_mapper.inputs.native.problem import read_problem
+from fadiff_mapper.inputs.native.problem import ReadProblem, read_problem
 from fadiff_mapper.inputs.spec.keys import INSTANCE
-from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.v04.constraints import (
     ExpressionScope,
     expanded_constraints,
@@ -58,8 +57,7 @@ class Translation:
     """A v0.4 document in the native dialect, and its problem, which the translation had to read."""
 
     document: Map  # the native document; every entry keeps its place in the user's files
-    problem: Problem  # the value of `document["problem"]`, see `read_problem`
-    literal_problem: dict[str, Any]  # the same as plain data for writing it out
+    problem: ReadProblem  # the value of `document["problem"]`
 
 
 def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
@@ -73,7 +71,8 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     reader = Reader(without_ignored(document))
     shared = _globals(reader)
     variables, problem_node, names = _named_values(reader, leniency)
-    problem, literal_problem = read_problem(problem_node, problem_node.where, STRICT, leniency)
+    read = read_problem(problem_node, problem_node.where, STRICT, leniency)
+    problem = read.problem
     units: list[Map] = []
     tree = without_units(read_tree(reader.take("architecture", mapping), names), units)
     for leaf in leaves(tree):  # the front end refuses hyphens in the attributes of memories that it knows
@@ -131,7 +130,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
     return Translation(Map({key: value for key, value in items.items() if value is not None},
-                           where=document.where, places=document.places), problem, literal_problem)
+                           where=document.where, places=document.places), read)
 
 
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import partial
 from typing import Any, TypeVar
 
 from fadiff_mapper.base.errors import listed, nearest
@@ -102,53 +102,48 @@ SMALLEST = 1e-30
 """The smallest number other than 0 that is read, without its sign: quotients stay within a float's range as well."""
 LARGEST_WHOLE = 2 ** 53
 """The largest whole number that is read: up to here counts in float64 are exact."""
-CHECKS_KEPT = 64
-"""Checks for numbers that are kept, as readers ask for the same few again and again."""
 
 
-@lru_cache(maxsize=CHECKS_KEPT)
-def number(minimum: float | None = None, *, above: float | None = None) -> Check[float]:
-    """A check for a finite number, at least `minimum` or greater than `above`; the type, int or float, is kept.
+def number(value: Any, where: Where, minimum: float | None = None, above: float | None = None) -> float:
+    """Checks for a finite number, at least `minimum` or greater than `above`; the type, int or float, is kept.
 
     Text such as "1e-9" counts, too, as YAML 1.1 reads such a number as text.
     """
     wanted = "a number" + (f" >= {minimum:g}" if minimum is not None else "") + (
         f" > {above:g}" if above is not None else "")
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise where.error(f"found {kind_of(value)}", wanted) from None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise where.error(f"found {kind_of(value)}", wanted)
+    if not abs(value) <= LARGEST:  # infinite values, and those that are no number, too
+        raise where.error(f"found {kind_of(value)}", f"{wanted}, of at most {LARGEST:g}")
+    if value and abs(value) < SMALLEST:
+        raise where.error(f"found {kind_of(value)}", f"{wanted}, of at least {SMALLEST:g} where it is not 0")
+    if (minimum is not None and value < minimum) or (above is not None and value <= above):
+        raise where.error(f"found {value}", wanted)
+    return value
 
-    def check(value: Any, where: Where) -> float:
-        if isinstance(value, str):
-            try:
-                value = float(value)
-            except ValueError:
-                raise where.error(f"found {kind_of(value)}", wanted) from None
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise where.error(f"found {kind_of(value)}", wanted)
-        if not abs(value) <= LARGEST:  # infinite values, and those that are no number, too
-            raise where.error(f"found {kind_of(value)}", f"{wanted}, of at most {LARGEST:g}")
-        if value and abs(value) < SMALLEST:
-            raise where.error(f"found {kind_of(value)}", f"{wanted}, of at least {SMALLEST:g} where it is not 0")
-        if (minimum is not None and value < minimum) or (above is not None and value <= above):
-            raise where.error(f"found {value}", wanted)
+
+def integer(value: Any, where: Where, minimum: int | None = None) -> int:
+    """Checks for a whole number of at least `minimum`; 16.0 and "16" count as 16."""
+    if type(value) is int and abs(value) <= LARGEST_WHOLE and (minimum is None or value >= minimum):
         return value
-    return check
-
-
-@lru_cache(maxsize=CHECKS_KEPT)
-def integer(minimum: int | None = None) -> Check[int]:
-    """A check for a whole number of at least `minimum`; 16.0 and "16" count as 16."""
     wanted = "a whole number" + (f" >= {minimum}" if minimum is not None else "")
-    finite = number()
+    real = number(value, where)
+    if abs(real) > LARGEST_WHOLE:
+        raise where.error(f"found {kind_of(value)}", f"{wanted}, of at most 2^53")
+    if real != int(real) or (minimum is not None and real < minimum):
+        raise where.error(f"found {value!r}", wanted)
+    return int(real)
 
-    def check(value: Any, where: Where) -> int:
-        if type(value) is int and abs(value) <= LARGEST_WHOLE and (minimum is None or value >= minimum):
-            return value
-        real = finite(value, where)
-        if abs(real) > LARGEST_WHOLE:
-            raise where.error(f"found {kind_of(value)}", f"{wanted}, of at most 2^53")
-        if real != int(real) or (minimum is not None and real < minimum):
-            raise where.error(f"found {value!r}", wanted)
-        return int(real)
-    return check
+
+natural: Check[int] = partial(integer, minimum=0)
+"""A check for a whole number of at least 0."""
+positive: Check[int] = partial(integer, minimum=1)
+"""A check for a whole number of at least 1."""
 
 
 def text(value: Any, where: Where) -> str:

@@ -55,12 +55,16 @@ NO_MERGE_TAG = "!nomerge"
 """A mapping or list with this tag is not completed by a deep merge (the front end's tag)."""
 
 
+MERGE_KEYS = {"<<": False, "<<<": True}
+"""Merge keys, and whether they merge deeply."""
+
+
 def with_merges(node: Map) -> Map:
     """The mapping with its merge keys worked in; its own keys come first and win, of several bases the earlier ones.
 
     As in Timeloop's front end, a list written after the merge key is kept; a list written before is joined.
     """
-    for key, deep in (("<<", False), ("<<<", True)):
+    for key, deep in MERGE_KEYS.items():
         if key in node:
             value, where, base = node[key], node.at(key), Map(where=node.at(key))
             sources = value if isinstance(value, Seq) else [value]
@@ -202,7 +206,8 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None, 
                                       "each key once")
                 places[key] = place
                 entries[key] = build(next(stream), place, depth + 1)
-            value = with_merges(Map(entries, where=where, tag=_tag(event.tag, "map", where), places=places))
+            value = Map(entries, where=where, tag=_tag(event.tag, "map", where), places=places)
+            value = value if entries.keys().isdisjoint(MERGE_KEYS) else with_merges(value)
         if not isinstance(event, events.ScalarEvent) and value.tag == NO_MERGE_TAG:
             unmerged.append(value)
         if anchor is not None:

@@ -245,7 +245,7 @@ def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
 def _energies(layer: PreparedLayer, inputs: BoundInputs, shares: LeastShares) -> AccessPrices:
     """Least energies in pJ per word: blocks are full at best, and one access serves a whole cluster at best."""
     machine, word = layer.machine, word_energy(layer.machine)
-    shared = np.minimum(1.0, machine.clusters / inputs.instances[:, None])
+    shared = np.minimum(1.0, machine.clusters / inputs.spread.instances[:, None])
     written = np.array(layer.projection.read_write)
     address = machine.addr_gen * shared
     whole, partial = element_shares(layer.arch, layer.problem)  # outputs that are read or filled are partial sums
@@ -297,13 +297,13 @@ def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
             rate = float(limit[level, 0])
             if rate < UNLIMITED:
                 each = nothing.copy()
-                each[level] = machine.bandwidth_scale[level, :, 0] / (rate * inputs.instances[level])
+                each[level] = machine.bandwidth_scale[level, :, 0] / (rate * inputs.spread.instances[level])
                 addends = least_total(layer, inputs, choice, AccessPrices(
                     each * reads * shares.reads * partial, each * writes * shares.fills * partial,
                     *(each * writes * shares.updates * words for words in (whole, partial))))
                 cycles = sum((addend.value for addend in addends), np.zeros_like(macs))
                 result.append(Addend(unit.name, cycles, f"{port} bandwidth of {unit.name}: {rate:g} words/cycle "
-                                                        f"on {inputs.instances[level]:g} instances"))
+                                                        f"on {inputs.spread.instances[level]:g} instances"))
     return result
 
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from fadiff_mapper.inputs.spec.problem import DataSpace, extent_along
 from fadiff_mapper.model.prepared_layer import PreparedLayer, element_shares
-from fadiff_mapper.search.lower_bound.parallel import Parallelism, Spread, most_instances, spread_of
+from fadiff_mapper.search.lower_bound.parallel import Parallelism, Spread, spread_of
 from fadiff_mapper.search.mapspace.build import MapSpace, reachable
 
 # The traffic of a map space is known long before its prices are: each metric, each bandwidth weighs it anew. So the
@@ -237,8 +237,8 @@ class BoundInputs:
 
     space: MapSpace                       # The map space
     touched: np.ndarray                   # Distinct words of each data space that the problem touches at least, [T]
-    instances: np.ndarray                 # Instances of each level that can be in use, [L]
-    capacity: np.ndarray                  # Words that they can hold together, infinite without a limit, [L]
+    capacity: np.ndarray                  # Words that the instances of each level in use can hold together, infinite
+                                          # without a limit, [L]
     moving: tuple[frozenset[int], ...]    # For each data space the indices of the dimensions that move it by themselves
                                           # (in a rank of their own)
     windowed: tuple[bool, ...]            # For each data space whether several dimensions of bounds above 1 share a
@@ -258,25 +258,24 @@ def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) ->
     then be lost altogether.
     """
     problem = space.problem
-    levels = range(len(space.levels))
     index = {name: d for d, name in enumerate(problem.dimensions)}
     ranks = [[[term.dimension for term in rank if problem.bounds[term.dimension] > 1] for rank in ds.ranks]
              for ds in problem.dataspaces]
-    bounded = [tiled and space.architecture.levels[level].usable is not None for level in levels]
+    bounded = [tiled and level.usable is not None for level in space.architecture.levels]
     # for each level the extents of its joint tiles in every dimension; levels with equal choices share the tiles
     extents = [()] * len(bounded) if not any(bounded) else list(zip(*(
         _extents(bound, tuple(here.spatial.choices[name] for here in space.levels),
                  tuple(here.temporal.choices[name] for here in space.levels))
         for name, bound in problem.bounds.items()), strict=True))
     tiles = {choices: joint_tiles(space, choices) for choices in set(itertools.compress(extents, bounded))}
-    instances = np.array([most_instances(space, level) for level in levels], dtype=np.float64)
     windowed, spread = tuple(any(len(rank) > 1 for rank in own) for own in ranks), spread_of(space)
+    instances = spread.instances
     divided = [any(widest[name] > 1 for widest in spread.widest for rank in own if len(rank) > 1 for name in rank)
                for own in ranks]
     lost = np.array([instances * (np.inf if in_steps and apart else 1.0) if own else 0 * instances
                      for own, apart in zip(windowed, divided, strict=True)])
     return BoundInputs(
-        space, np.array([touched_words(ds, problem.bounds) for ds in problem.dataspaces]), instances,
+        space, np.array([touched_words(ds, problem.bounds) for ds in problem.dataspaces]),
         instances * np.array([np.inf if level.usable is None else level.usable for level in space.architecture.levels]),
         tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks), windowed, lost,
         tuple(tiles[choices] if limited else None for choices, limited in zip(extents, bounded, strict=True)),
@@ -494,7 +493,7 @@ def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, p
             for outer in range(level + 1, len(inputs.space.levels)):
                 apart = inputs.spread.apart[outer][t]
                 copies *= math.prod(most for space, most in inputs.spread.widest[outer].items() if space not in apart)
-            first = inputs.touched[t] * min(copies, inputs.instances[level])
+            first = inputs.touched[t] * min(copies, inputs.spread.instances[level])
             update = np.where(words > first * (1 + 1e-9), prices.sums[level, t], prices.update[level, t])
             value = update * words + prices.read[level, t] * np.maximum(words - first, 0)
         else:

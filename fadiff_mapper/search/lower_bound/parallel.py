@@ -41,6 +41,7 @@ class Spread:
     # it
     apart: tuple[tuple[frozenset[str], ...], ...]
     below: tuple[int, ...]  # For each level the receivers of one instance at most
+    instances: np.ndarray   # Instances of each level that can be in use, [L]
 
 
 def spread_of(space: MapSpace) -> Spread:
@@ -52,11 +53,18 @@ def spread_of(space: MapSpace) -> Spread:
     """
     widest = tuple({name: max(factors, default=1) for name, factors in level.spatial.choices.items()}
                    for level in space.levels)
-    return Spread(widest, tuple(tuple(frozenset(
+    apart = tuple(tuple(frozenset(
         spread[0] for rank in dataspace.ranks
         if len(spread := [term.dimension for term in rank if len(rank) == 1 or each[term.dimension] > 1]) == 1)
-        for dataspace in space.problem.dataspaces) for each in widest),
-        tuple(math.prod(each.values()) for each in widest))
+        for dataspace in space.problem.dataspaces) for each in widest)
+    # the expansions of the levels further out, never more than the level's mesh has along each axis
+    instances, x, y = np.empty(len(widest)), 1, 1
+    for level in reversed(range(len(widest))):
+        unit, axes = space.architecture.levels[level], space.levels[level].axes
+        instances[level] = min(x, unit.mesh_x) * min(y, unit.mesh_y)
+        x, y = (extent * math.prod(most for name, most in widest[level].items() if axis in axes[name])
+                for extent, axis in ((x, "X"), (y, "Y")))
+    return Spread(widest, apart, tuple(math.prod(each.values()) for each in widest), instances)
 
 
 def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over: Over = never) -> Parallelism:
@@ -107,18 +115,3 @@ def _undominated(states: set[tuple[int, ...]], over: Over) -> set[tuple[int, ...
             worse = np.array([(best >= state).all(axis=1).sum() > 1 for state in in_time(best, over)])
         kept |= {state for state, drop in zip(group, worse, strict=True) if not drop}
     return kept
-
-
-def most_instances(space: MapSpace, level: int) -> int:
-    """Instances of a storage level that a mapping can use at most: the expansions of the levels further out.
-
-    Never more than the level's mesh has along each axis.
-    """
-    unit = space.architecture.levels[level]
-    x = y = 1
-    for outer in range(level + 1, len(space.levels)):
-        here = space.levels[outer]
-        reach = {axis: math.prod(max(factors) for name, factors in here.spatial.choices.items()
-                                 if factors and axis in here.axes[name]) for axis in "XY"}
-        x, y = x * reach["X"], y * reach["Y"]
-    return min(x, unit.mesh_x) * min(y, unit.mesh_y)

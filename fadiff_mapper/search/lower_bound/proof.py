@@ -1,26 +1,36 @@
 """The proof that a mapping is the best of its map space, or a better mapping, and the bound that is left.
 
 Best-first branch and bound: the part of the least bound is looked at next, until none can hold a better mapping. Parts
-of the map space are schemes (`schemes.Scheme`) and, within them, choices of the temporal loops of the outermost levels.
-The core bounds parts, and searches small ones for mappings below a limit (`kernel/proof.cpp`); parts that are too large
-for that are divided by the loops of one more level.
+of the map space are schemes (`Scheme`) and, within them, choices of the temporal loops of the outermost levels. The
+core bounds parts, and searches small ones for mappings below a limit (`kernel/proof.cpp`); parts that are too large for
+that are divided by the loops of one more level.
+
+A certificate writes all parts below the limit down; `validation/check_certificate.py` states each rule once more and
+checks a certificate against the input by itself.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
+from operator import contains, floordiv, mod
+from typing import Any
 
-from fadiff_mapper.base.deadline import Over, never
+import numpy as np
+
+from fadiff_mapper.base.deadline import Over, in_time, never
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.spec import METRICS
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.assemble import percent_above
-from fadiff_mapper.search.lower_bound.schemes import Scheme, layouts, schemes
-from fadiff_mapper.search.mapspace.build import MapSpace
+from fadiff_mapper.search.mapspace.build import MapSpace, orders_at, reachable
 
 BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: some 10 ms, as long as its division takes."""
@@ -37,6 +47,97 @@ TOLERANCE = 1e-9
 
 Loops = tuple[tuple[tuple[float, ...], tuple[int, ...]], ...]
 """Temporal loops of the outermost levels, the outermost first: factors and order of each, by dimension."""
+
+Layout = tuple[tuple[int, ...], tuple[bool, ...]]
+"""Spatial loops of all levels, [L * D] each: dimensions from the innermost loop outwards, and by dimension whether its
+loop lies on Y."""
+
+Reach = frozenset[tuple[int, int]]
+"""Units along X and Y that spatial loops may take."""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """All spatial factors of a mapping and the data spaces that levels keep, level by level from the innermost."""
+
+    spatial: tuple[int, ...]  # Spatial factors of each level, [L * D]
+    keep: tuple[bool, ...]    # Whether each level keeps each data space, [L * T]
+
+
+def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
+    """Every scheme of a map space of which the meshes have room and whose temporal loops can reach the bounds."""
+    problem, keeps = space.problem, [tuple(kept.ravel().tolist()) for kept in space.every_keep]
+    left_to_time = [reachable(bound, [level.temporal.choices[name] for level in space.levels])
+                    for name, bound in problem.bounds.items()]
+    least = space.constraints.min_parallelism * space.available
+    begun: list[tuple[tuple[int, ...], Reach, tuple[int, ...]]] = [
+        (tuple(problem.bounds.values()), frozenset({(1, 1)}), ())]
+    for level in reversed(range(len(space.levels))):
+        widths, further = _widths(space, level), []
+        fitting: dict[Reach, list[tuple[tuple[int, ...], Reach]]] = {}  # factors that fit, and the units then in use
+        for left, reach, spatial in in_time(begun, over):
+            if reach not in fitting:
+                fitting[reach] = [(factors, wider) for factors, extents in widths.items()
+                                  if (wider := _fitting(space, level, reach, extents))]
+            further += [(tuple(map(floordiv, left, factors)), wider, (*factors, *spatial))
+                        for factors, wider in fitting[reach] if not any(map(mod, left, factors))]
+        begun = further
+    for left, _, spatial in in_time(begun, over):
+        if all(map(contains, left_to_time, left)) and math.prod(spatial) >= least:
+            for keep in keeps:
+                yield Scheme(spatial, keep)
+
+
+def layouts(space: MapSpace, scheme: Scheme) -> Iterator[Layout]:
+    """Every layout of a scheme's spatial loops that the meshes have room for."""
+    dims = range(len(space.problem.dimensions))
+
+    def further_in(level: int, reach: tuple[int, int]) -> Iterator[tuple[Layout, ...]]:
+        if level < 0:
+            yield ()
+            return
+        factors = scheme.spatial[level * len(dims):(level + 1) * len(dims)]
+        for order, on_y in orders_at(space, 2 * level, [d for d in dims if factors[d] > 1]):
+            own = (*order, *(d for d in dims if factors[d] == 1)), tuple(d in on_y for d in dims)
+            for wider in _fitting(space, level, frozenset({reach}), frozenset({_extents(factors, on_y)})):
+                for inner in further_in(level - 1, wider):
+                    yield (*inner, own)
+    for levels in further_in(len(space.levels) - 1, (1, 1)):
+        orders, on_y = zip(*levels, strict=True)
+        yield tuple(itertools.chain(*orders)), tuple(itertools.chain(*on_y))
+
+
+def _fitting(space: MapSpace, level: int, reach: Reach, extents: Reach) -> Reach:
+    """Units along X and Y in use below a level, from those above it and the extents of its loops, where they fit."""
+    unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
+    wider = {(x * dx, y * dy) for x, y in reach for dx, dy in extents}
+    return frozenset((x, y) for x, y in wider if x <= unit.mesh_x and y <= unit.mesh_y and x * y <= unit.instances)
+
+
+def _widths(space: MapSpace, level: int) -> dict[tuple[int, ...], Reach]:
+    """The spatial factors that a level can have, with the extents along X and Y that its layouts can give them."""
+    unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
+    choices: list[tuple[int, ...]] = [()]
+    for name in space.problem.dimensions:
+        choices = [(*some, factor) for some in choices for factor in space.levels[level].spatial.choices[name]
+                   if math.prod(some) * factor <= unit.instances]
+    found = {}
+    sides: dict[tuple[int, ...], set[frozenset[int]]] = {}  # dimensions on Y, by the dimensions with a loop
+    for factors in choices:
+        loops = tuple(d for d, factor in enumerate(factors) if factor > 1)
+        if loops not in sides:
+            sides[loops] = {on_y for _, on_y in orders_at(space, 2 * level, loops)}
+        extents = {_extents(factors, on_y) for on_y in sides[loops]}
+        fitting = frozenset((x, y) for x, y in extents if x <= unit.mesh_x and y <= unit.mesh_y)
+        if fitting:
+            found[factors] = fitting
+    return found
+
+
+def _extents(factors: tuple[int, ...], on_y: frozenset[int]) -> tuple[int, int]:
+    """Units along X and Y that spatial loops take, by the dimensions on Y."""
+    x, y = (math.prod(factor for d, factor in enumerate(factors) if (d in on_y) == side) for side in (False, True))
+    return x, y
 
 
 @dataclass(frozen=True)
@@ -133,3 +234,53 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     limit = value * (1 - TOLERANCE) / (1 + gap)
     short = [bound for bound in (stuck, *(bound for bound, *_ in heap[:1])) if bound < limit]
     return MappingProof(value, nest, min(short, default=value / (1 + gap)), parts, mappings)
+
+
+ALL = 1 << 60
+"""A budget without an end."""
+
+
+def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, gap: float,
+                over: Over = never) -> dict[str, Any]:
+    """The certificate that no mapping of a map space is better than a given one by more than a gap.
+
+    Returns plain data: the mapping with its value, the limit that others were held to, and the parts below it. A part
+    has its bound and the parts that it is divided into, of which those at the limit or above it are left out; or, once
+    all its loops are fixed, the least value of its mappings and how many there are. Raises FadiffError if a mapping is
+    below the limit, or some are not evaluated; OutOfTime.
+    """
+    if layer.machine.element_words is not None:
+        raise FadiffError("certificate: found bits of tensors, which its checker does not know; accepted: a problem "
+                          "without bits")
+    value = metric_of(score(layer, nest), metric)
+    limit, core, levels = value * (1 - TOLERANCE) / (1 + gap), core_of(layer, space, metric), len(space.levels)
+
+    def divided(scheme: Scheme, placed: list[Layout],
+                outer: list[tuple[list[float], list[int]]]) -> list[dict[str, Any]]:
+        parts = []
+        for bound, factors, order in in_time(core.divided(outer, limit)[1], over):
+            inner = [*outer, (factors, order)]
+            part: dict[str, Any] = {"bound": bound, "factors": [int(factor) for factor in factors], "order": order}
+            if len(inner) < levels - 1:
+                part["parts"] = divided(scheme, placed, inner)
+            else:
+                core.begin(scheme.spatial, scheme.keep, placed)  # so that all orders are looked at, whatever was before
+                _, least, best, _, mappings, _ = core.search(inner, inf, ALL)
+                if least < limit or best < limit:
+                    raise FadiffError("certificate: found a better mapping; accepted: the one that was proved")
+                part |= {"least": None if best == inf else best, "mappings": mappings}
+            parts.append(part)
+        return parts
+
+    found = []
+    for scheme in in_time(schemes(space), over):
+        placed = list(layouts(space, scheme))
+        bound = core.begin(scheme.spatial, scheme.keep, placed)
+        if bound < limit:
+            spatial, keep = (np.reshape(values, (levels, -1)).tolist() for values in (scheme.spatial, scheme.keep))
+            found.append({"bound": bound, "spatial": spatial, "keep": keep, "parts": divided(scheme, placed, [])})
+    return {"version": 1, "metric": metric, "gap": gap, "value": value, "limit": limit,
+            "bounds": dict(space.problem.bounds),
+            "mapping": {**{name: getattr(nest, name)[..., 0].astype(int).tolist() for name in
+                           ("temporal", "spatial", "order")}, "keep": nest.keep[..., 0].tolist()},
+            "schemes": found}

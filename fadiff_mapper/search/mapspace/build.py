@@ -389,31 +389,26 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
 
     `choices`: the factors of each place; `width`: N, the divisors of the richest bound.
     """
-    values = np.array(divisors(bound))
+    own = np.array(divisors(bound))
+    values, there = np.ones(width), np.arange(width) < len(own)
+    values[there] = own
 
     def numbers(table: np.ndarray) -> np.ndarray:
-        number = np.minimum(np.searchsorted(values, table), len(values) - 1)
-        return np.where(values[number] == table, number, NONE)
-
-    def padded(table: np.ndarray, axes: int) -> np.ndarray:
-        """The table with its last axes, which run over divisors, padded to the width."""
-        filler = {"f": 1.0, "i": NONE, "b": False}[table.dtype.kind]
-        return np.pad(table, [(0, 0)] * (table.ndim - axes) + [(0, width - len(values))] * axes,
-                      constant_values=filler)
+        number = np.minimum(np.searchsorted(own, table), len(own) - 1)
+        return np.where((own[number] == table) & there[:, None] & there, number, NONE).astype(NUMBER)
 
     quotient, times = numbers(values[:, None] / values), numbers(values[:, None] * values)
-    allowed = np.array([np.isin(values, choice) for choice in choices])
+    allowed = np.array([np.isin(values, choice) & there for choice in choices])
     # From the outermost place inwards: `rest` are the divisors that the places further out can take up.
-    completable, rest = np.empty((len(choices), *quotient.shape), dtype=np.bool_), values == 1
+    completable, rest = np.empty((len(choices), *quotient.shape), dtype=np.bool_), there & (values == 1)
     for table, here in zip(completable[::-1], allowed[::-1], strict=True):
         table[:] = (quotient >= 0) & here & rest[quotient]
         rest = table.any(axis=1)
-    left, outermost = len(values) - 1, []
+    left, outermost = len(own) - 1, []
     for table in completable:
         outermost.append(int(table[left].argmax()))  # the first completable one, else number 0: factor 1
         left = quotient[left, outermost[-1]]
-    return [padded(values.astype(np.float64), 1), padded(quotient.astype(NUMBER), 2), padded(times.astype(NUMBER), 2),
-            padded(allowed, 1), padded(completable, 2), np.array(len(values) - 1),
+    return [values, quotient, times, allowed, completable, np.array(len(own) - 1),
             np.array([NONE] * len(outermost) if left else outermost)]
 
 

@@ -23,7 +23,19 @@ from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.load import load_files
-from fadiff_mapper.inputs.yaml.located import Check, Map, Reader, T, integer, mapping, one_of, sequence, text
+from fadiff_mapper.inputs.yaml.located import (
+    Check,
+    Map,
+    Reader,
+    T,
+    integer,
+    mapping,
+    natural,
+    one_of,
+    positive,
+    sequence,
+    text,
+)
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Folded, Node, Operator, Window, Workload, build_workload, make_operator
 from fadiff_mapper.workload.node import GENERIC, INPUT, KIND, NOT_UNDERSTOOD
@@ -42,7 +54,7 @@ def read_network(path: Path) -> Workload:
     where = reader.at("workload")
     section = Reader(reader.take("workload", mapping))
     reader.finish(" in a network file")
-    version = section.take("version", integer(1))
+    version = section.take("version", positive)
     if version != VERSION:
         raise section.at("version").error(f"found version {version}", str(VERSION))
     name, items, operators = section.take("name", text), section.take("shapes", sequence), dict[str, Operator]()
@@ -52,8 +64,8 @@ def read_network(path: Path) -> Workload:
         if identity in operators:
             raise reader.at("id").error(f'there are two shapes called "{identity}"')
         op = reader.take("op", one_of(*TEMPLATES, "problem"))
-        reader.take("count", integer(1), 1)
-        repeat = reader.take("repeat", integer(1), 1)
+        reader.take("count", positive, 1)
+        repeat = reader.take("repeat", positive, 1)
         if op == "problem":
             operators[identity] = problem_operator(reader.take("problem", mapping), reader.at("problem"), repeat)
         else:
@@ -95,7 +107,7 @@ def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
             raise reader.node.where.error(
                 f"{name} reads {len(inputs)} tensors as {', '.join(operands)}",
                 f"one tensor for each of {', '.join(accepted)} that is not a constant, in the order of \"as\"")
-        experts = reader.take("experts", integer(1), 0)
+        experts = reader.take("experts", positive, 0)
         if experts and (layer.op != "gemm" or layer.repeat > experts):
             raise reader.at("experts").error(f"{name} ({layer.op}, repeat {layer.repeat}): {experts} experts",
                                              "a gemm that is repeated at most once for each expert")
@@ -112,12 +124,12 @@ def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
         if (sliced or op == "pad") and entries != len(axes):
             raise reader.at("axes").error(f"{name} ({op}): the axes {list(axes)}, entries for {entries}",
                                           "one entry per axis")
-        macs = reader.take("macs", integer(0), None) if kind in ("reduce", "pool") else None
+        macs = reader.take("macs", natural, None) if kind in ("reduce", "pool") else None
         constants = reader.take("constants", _each(_shape), ()) if kind in ("join", "rows") else ()
-        causal = reader.take("causal", integer(1), 0) if op == "softmax" else 0
+        causal = reader.take("causal", positive, 0) if op == "softmax" else 0
         what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
         if op == NOT_UNDERSTOOD:
-            macs, possible = (reader.take(key, integer(0), None) for key in ("macs", "possible"))
+            macs, possible = (reader.take(key, natural, None) for key in ("macs", "possible"))
         if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(inputs) != 1:
             raise reader.at("from").error(f"{name} ({op}) reads {len(inputs)} tensors", "one")
         node = Node(name, op, inputs, shape, window=window, axes=axes, macs=macs, what=what, possible=possible,
@@ -154,9 +166,9 @@ def _each(check: Check[T]) -> Check[tuple[T, ...]]:
 
 
 _names = _each(text)
-_extents = _each(integer(1))
-_integers = _each(integer())
-_shape = _each(integer(0))  # the extents of a tensor, which may have no elements
+_extents = _each(positive)
+_integers = _each(integer)
+_shape = _each(natural)  # the extents of a tensor, which may have no elements
 
 
 def _per_axis(op: str) -> Callable[[Any, Where], tuple[int, ...]]:
@@ -174,14 +186,14 @@ def _per_axis(op: str) -> Callable[[Any, Where], tuple[int, ...]]:
 def _folded(value: Any, where: Where) -> Folded:
     """An entry of the section `folded`: an operator that reads only constants."""
     reader = Reader(mapping(value, where))
-    entry = Folded(reader.take("name", text), reader.take("what", text), reader.take("macs", integer(1)))
+    entry = Folded(reader.take("name", text), reader.take("what", text), reader.take("macs", positive))
     reader.finish(" of an operator that reads constants alone")
     return entry
 
 
 def _pad(value: Any, where: Where) -> tuple[int, int]:
     """Padding along an axis: a number for both sides, or [before, after]."""
-    pair = _integers(value, where) if isinstance(value, list) else (integer(0)(value, where),) * 2
+    pair = _integers(value, where) if isinstance(value, list) else (natural(value, where),) * 2
     if len(pair) != 2:
         raise where.error(f"found {len(pair)} numbers", "[before, after]")
     return pair[0], pair[1]

@@ -18,7 +18,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.yaml.load import load_files
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, integer, mapping, sequence, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, positive, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Node, Operator, Workload, build_workload
 from fadiff_mapper.workload.operator import REPEAT, problem_operator
@@ -48,7 +48,7 @@ def read_folder(folder: Path) -> Workload:
             found = (f'found "{file}"' if Path(file).name != file else
                      f'there is no file "{file}"{nearest(file, beside)}')
             raise reader.at("problem").error(found, "the name of a file in the same folder")
-        layers[own] = (_read(folder / file, reader.take("repeat", integer(1), 1)), place)
+        layers[own] = (_read(folder / file, reader.take("repeat", positive, 1)), place)
         reader.finish(" of a layer")
     edges = section.take("edges", sequence, Seq(where=where))
     section.finish(" of a network")
