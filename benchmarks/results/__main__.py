@@ -52,8 +52,10 @@ def main() -> int:
     output = options.output or ROOT / ("build/results" if options.quick else "docs/results")
     recorded = ROOT / "docs" / "results" / "data"
     data = output / "data"
-    if data.resolve() != recorded.resolve() and not data.exists():
-        shutil.copytree(recorded, data)
+    data.mkdir(parents=True, exist_ok=True)
+    for file in recorded.glob("*.json"):
+        if not (data / file.name).exists():
+            shutil.copy(file, data)
     if options.list:
         for name, run in RUNS.items():
             file = data / f"{name}.json"
