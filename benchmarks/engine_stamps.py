@@ -48,8 +48,8 @@ OWN = Stamps()
 
 def stamped_task(*task: Any) -> Any:
     """A worker's task in the place of `executors._task`, with stamps around it and around the search of mappings."""
-    if not hasattr(layer_entries._searched, "stamped"):
-        layer_entries._searched = _stamped(layer_entries._searched)
+    if not hasattr(layer_entries.search_all, "stamped"):
+        layer_entries.search_all = _stamped(layer_entries.search_all)
     start = time.process_time()
     try:
         return _task(*task)
@@ -59,10 +59,10 @@ def stamped_task(*task: Any) -> Any:
 
 
 def _stamped(search: Callable[..., Any]) -> Callable[..., Any]:
-    def stamped(*given: Any) -> Any:
+    def stamped(*given: Any, **settings: Any) -> Any:
         start = time.process_time()
         try:
-            return search(*given)
+            return search(*given, **settings)
         finally:
             OWN.searching += time.process_time() - start
 

@@ -18,12 +18,11 @@ Levels i = 0 (innermost) ... L - 1, dimensions d, data spaces t, by number. A *b
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from math import inf, prod
-from typing import Any, NamedTuple
+from functools import cache, partial
+from math import ceil, floor, inf, prod
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -59,6 +58,7 @@ class Loop(NamedTuple):
     """A temporal loop outside."""
 
     d: int
+    level: int
     bound: float  # iterations
     step: float   # points from one to the next
 
@@ -88,7 +88,6 @@ class Checker:
     counted: int = 0
     evaluated: int = 0
     scatter: dict[tuple[int, int], float] = field(default_factory=dict)
-    known: dict[Any, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.layer = layer_of(self.spec)
@@ -102,6 +101,7 @@ class Checker:
         self.written = list(self.layer.projection.read_write)
         self.relevant = [frozenset(d for rank in ranks for d, _ in rank) for ranks in self.ranks]
         self.usable = [level.usable for level in self.layer.arch.levels]
+        self.units: list[Any] = [self.layer.arch.arithmetic, *self.layer.arch.levels]  # below each level
         looping = [[[d for d, _ in rank if self.bounds[d] > 1] for rank in ranks] for ranks in self.ranks]
         self.shared = [frozenset(d for rank in ranks if len(rank) > 1 for d in rank) for ranks in looping]
         self.own = [frozenset(d for rank in ranks for d in rank) - shared
@@ -125,7 +125,7 @@ class Checker:
         for level in reversed(range(self.levels)):
             choices = self.space.levels[level].spatial.choices
             own = [factors for factors in itertools.product(*(choices[name] for name in self.names))
-                   if prod(factors) <= self.unit(level).instances]
+                   if prod(factors) <= self.units[level].instances]
             rows = [(factors, *row) for row in rows for factors in own
                     if all(bound % (f * prod(outer[d] for outer in row)) == 0
                            for d, (f, bound) in enumerate(zip(factors, self.bounds, strict=True)))]
@@ -134,10 +134,6 @@ class Checker:
             if next(self.placed(spatial), None) and prod(map(prod, spatial)) >= least:
                 yield from ((spatial, keep) for keep in keeps)
 
-    def unit(self, level: int) -> Any:
-        """The units below a level."""
-        return self.layer.arch.levels[level - 1] if level else self.layer.arch.arithmetic
-
     def placed(self, spatial: tuple[Box, ...], level: int = -1, x: float = 1, y: float = 1) -> Iterator[Layout]:
         """Every layout of spatial loops that the meshes hold: order and loops on Y, level by level."""
         level = self.levels - 1 if level == -1 else level
@@ -145,7 +141,7 @@ class Checker:
         for order, on_y in orders_at(self.space, 2 * level, real):
             wide, high = (along * prod(spatial[level][d] for d in real if (d in on_y) == side)
                           for side, along in enumerate((x, y)))
-            unit = self.unit(level)
+            unit = self.units[level]
             if wide <= unit.mesh_x and high <= unit.mesh_y and wide * high <= unit.instances:
                 own = (*order, *(d for d in self.dims if d not in real)), tuple(d in on_y for d in self.dims)
                 yield from [(own,)] if not level else (
@@ -189,7 +185,7 @@ class Checker:
 
     def begin(self, spatial: tuple[Box, ...], keep: tuple[tuple[bool, ...], ...]) -> State | None:
         """The state without any temporal loop; None where a scheme has no mapping."""
-        self.spatial, self.keep, self.loose = spatial, keep, self.layer.network_priced
+        self.spatial, self.keep, loose = spatial, keep, self.layer.network_priced
         if any(self.bounds[d] not in self.reachable(self.levels - 1, d, tuple(level[d] for level in spatial))
                for d in self.dims):
             return None
@@ -197,7 +193,7 @@ class Checker:
         self.cycles = prod(self.bounds) / prod(map(prod, spatial))
         for i, t in itertools.product(range(self.levels), self.tensors):
             loops = [[spatial[i][d] - 1 for d, _ in rank if spatial[i][d] > 1] for rank in self.ranks[t]]
-            self.loose |= any(len(rank) > 1 for rank in loops)  # receivers may want the same words of a window
+            loose |= any(len(rank) > 1 for rank in loops)  # receivers may want the same words of a window
             self.scatter[i, t] = prod(1 + sum(rank) for rank in loops)
         self.crossings = []  # (t, inner, outer) of consecutive levels that keep t; inner -1 is the arithmetic
         for t in self.tensors:
@@ -207,16 +203,13 @@ class Checker:
             self.crossings += [(t, inner, outer) for inner, outer in itertools.pairwise((-1, *kept))]
         zeros = (0.0,) * self.levels
         state = State(self.levels - 1, self.bounds, (1.0,) * len(self.tensors), 1.0, (),
-                      prod(self.bounds) * float(self.layer.machine.compute_energy), 0.0, zeros, zeros, self.loose)
+                      prod(self.bounds) * float(self.layer.machine.compute_energy), 0.0, zeros, zeros, loose)
         for t, inner, outer in self.crossings:
             if inner < 0:  # rule "arithmetic": a word per cycle, unless neighbours hand it on
                 linked = bool(self.layer.reuse.linked[0, t]) and prod(spatial[0]) > 1
-                asked = self.cycles
-                if linked:
-                    self.loose = True
-                    asked = self.distinct(t, self.bounds, True) / self.used[outer] / self.between(t, inner, outer)
+                asked = (self.distinct(t, self.bounds, True) / self.used[outer] / self.between(t, inner, outer)
+                         if linked else self.cycles)
                 state = self.charged(state, t, inner, outer, asked, asked, linked)
-        state = state._replace(loose=self.loose)
         return state if self.fits(state) else None
 
     def between(self, t: int, inner: int, outer: int) -> float:
@@ -235,68 +228,89 @@ class Checker:
     def charged(self, state: State, t: int, inner: int, outer: int, received: float, sent: float, loose: bool) -> State:
         """Rule "charges": the accesses of both levels for words per receiver, rounded as Timeloop may round them."""
         energy, accessed, reads, writes = state.energy, state.accessed, list(state.reads), list(state.writes)
-        whole = self.words(t, self.bounds)
+        whole, sent = self.words(t, self.bounds), min(received, sent)
+        received = sent + (received - sent) / self.used[inner + 1]  # words over links: by receivers of all instances
 
         def pay(level: int, amount: float, action: str, addressed: bool) -> Any:
             nonlocal energy, accessed
             clusters = min(self.used[level], self.price["clusters"][level])
-            energy += clusters * (math.ceil(amount / self.price["block"][level] - 1e-9) * self.price[action][level]
+            energy += clusters * (ceil(amount / self.price["block"][level] - 1e-9) * self.price[action][level]
                                   + addressed * amount * self.price["addr_gen"][level])
             accessed += amount * self.used[level] if level == self.levels - 1 else 0
             return amount * self.scale[level][t]
-        asked = math.ceil(sent * self.between(t, inner, outer) - 0.5 - 1e-6)
+        asked = ceil(sent * self.between(t, inner, outer) - 0.5 - 1e-6)
         first = whole / self.between(t, outer, self.levels - 1) if self.written[t] else 0  # rule "first writes"
         reads[outer] += pay(outer, max(asked - first, 0), "read", not self.written[t])
         if self.written[t]:
             writes[outer] += pay(outer, asked, "update", True)
         if inner >= 0:
-            filled = max(math.ceil(received - 1 - 1e-6), 0) if loose else math.floor(received + 1e-6)
+            filled = max(ceil(received - 1 - 1e-6), 0) if loose else floor(received + 1e-6)
             first = whole / self.between(t, inner, self.levels - 1) if self.written[t] else 0
             writes[inner] += pay(inner, max(filled - first, 0), "fill", True)
         return state._replace(energy=energy, accessed=accessed, reads=tuple(reads), writes=tuple(writes),
                               loose=state.loose or loose)
 
+    def moved(self, t: int, points: Any) -> Box:
+        """How far so many points in each dimension move a tile in each rank, in words."""
+        return tuple(sum(c * points[d] for d, c in rank) for rank in self.ranks[t])
+
+    @cache  # noqa: B019
+    def left(self, t: int, level: int, spatial: tuple[Box, ...], tile: Box, move: Box) -> float:
+        """The share of receivers below a level, at least, that find a tile moved by so many words at no neighbour."""
+        least, extent, column = 1.0, spatial[level], np.array(move)[:, None]
+        if not self.neighbours(t, level - 1):
+            return 1.0
+        if any(sum(extent[d] > 1 for d, _ in rank) > 1 for rank in self.ranks[t]):
+            return 0.0  # receivers with words in common form groups of several sizes
+        for order, on_y in (layout[level] for layout in self.placed(spatial)):
+            points, number = dict[int, Any](), np.arange(prod(extent))
+            for d in sorted(order, key=lambda d: on_y[d]):  # receivers are numbered along X first
+                points[d], number = number % extent[d] * tile[d], number // extent[d]
+            offset, held = np.array(self.moved(t, points)), np.zeros(len(number), bool)
+            wide = int(max(prod(extent[d] for d in order if not on_y[d]), self.layer.arch.fanout(level)[0]))
+            for away, near in ((1, np.arange(1, len(held)) % wide > 0), (wide, True)):
+                apart = offset[:, away:] - offset[:, :-away]
+                held[:-away] |= near & (apart == column).all(axis=0)
+                held[away:] |= near & (-apart == column).all(axis=0)
+            least = min(least, 1 - held.mean())
+        return least
+
     def decided(self, t: int, inner: int, state: State) -> tuple[float, float, bool]:
         """Words received and sent over a crossing to the state's level, and whether they are no more than a bound.
 
         Rule "tiles": words of the tile times visits. Rule "windows": the innermost loop that moves a window finds its
-        overlap in place; a further loop of the same rank may find the tile so near that it sends less, or nothing. Rule
-        "neighbours": receivers side by side may hand on words.
+        overlap in place; a loop further out moves the tile by its own step less one of each loop inside it, and may
+        find less to send, or nothing. Rule "neighbours": receivers side by side may hand on words.
         """
         words, visits = self.words(t, state.tile), state.visits[t]
-        if self.plain[t]:
-            return words * visits, words * visits, False
         at = next((i for i, loop in enumerate(state.loops) if loop.d in self.relevant[t]), None)
-        if at is None:
-            return words, words, False
-        first = state.loops[at]
-        if first.d in self.own[t]:
+        if self.plain[t] or at is None or state.loops[at].d in self.own[t]:
             return words * visits, words * visits, False
-        rank = dict(next(rank for rank in self.ranks[t] if first.d in dict(rank)))
-        span, step = 1 + sum(c * (state.tile[d] - 1) for d, c in rank.items()), first.step * rank[first.d]
-        overlap = words / span * max(span - step, 0)
-        near = self.neighbours(t, inner)
-        last = sum(c * state.tile[d] * (self.spatial[inner + 1][d] - 1) for d, c in rank.items()) if near else 0
-        beside = prod(self.spatial[inner + 1][d] for d in rank) if near else 1
-        links, further = near and step <= last, [loop for loop in state.loops[at + 1:] if loop.d in rank]
-        steps = [loop.step * rank[loop.d] for loop in further]
-        fewer, least = 1.0, words
-        for g, loop in enumerate(further):
-            sent = words if len(steps) <= 8 else 0.0
-            for inside in itertools.product((0, 1), repeat=len(steps) if len(steps) <= 8 else 0):
-                if inside and not inside[g]:
-                    move = steps[g] - step - sum(s for s, i in zip(steps, inside, strict=True) if i)
-                    sent = 0.0 if move == 0 else min(sent, words - overlap) if move == step else sent
-                    links |= near and abs(move) <= last
-            if sent < words:
-                fewer, least = fewer * loop.bound, min(least, sent)
-        runs = visits / first.bound
-        received = words * visits - overlap * (visits - runs) - (words - least) * runs * (1 - 1 / fewer)
-        if not links:
-            return received, received, fewer > 1
-        others = prod(loop.bound for loop in state.loops[at + 1:] if loop.d in self.own[t])
-        sent = words * others + (words - overlap) / beside * (visits - runs)
-        return received, min(received, max(sent, self.least(t, inner, state)[1])), True
+        first, outer = state.loops[at], state.loops[at + 1:]
+        steps = {loop: self.moved(t, [loop.step * (d == loop.d) for d in self.dims]) for loop in state.loops[at:]}
+        whole = [1 + sum(c * (state.tile[d] - 1) for d, c in rank) for rank in self.ranks[t]]
+        fresh = words - prod(max(extent - abs(by), 0) for extent, by in zip(whole, steps[first], strict=True))
+        def fewest(loops: Iterable[tuple[float, float]]) -> float:
+            calls, outside = 1.0, 1.0
+            for bound, share in sorted(loops, key=lambda loop: -loop[1]):  # those that send less stand inside
+                calls, outside = calls + share * (bound - 1) * outside, outside * bound
+            return calls
+        left = partial(self.left, t, inner + 1, self.spatial, state.tile)
+        calls = []  # of each loop outside: iterations, and the least share of a tile that a call brings, and sends
+        for loop in outer:
+            moving = [one for one in outer if one is not loop and one.d in self.relevant[t] - self.own[t]]
+            beside, brought, sent = [one for one in moving if one.level == loop.level], 1.0, 1.0
+            for some in () if loop.d in self.own[t] else itertools.product((0, 1), repeat=len(beside)):
+                inside = first, *(one for one in moving if one.level < loop.level), *itertools.compress(beside, some)
+                move = tuple(by - sum(steps[one][r] for one in inside) for r, by in enumerate(steps[loop]))
+                share = fresh / words if move == steps[first] else float(any(move))
+                brought, sent = min(brought, share), min(sent, share * left(move))
+            calls.append((loop.bound, brought, sent))
+        slides = fresh * (visits - visits / first.bound)
+        received = words * fewest((bound, brought) for bound, brought, _ in calls) + slides
+        sent = words * fewest((bound, sent) for bound, _, sent in calls) + slides * left(steps[first])
+        exact = received == sent and all(brought == 1 for _, brought, _ in calls)
+        return received, sent, not exact
 
     def least(self, t: int, inner: int, state: State) -> tuple[float, float, bool]:
         """The same for a receiver within the state's level, or that level.
@@ -309,22 +323,15 @@ class Checker:
             words, room = self.words(t, state.tile) / inside, self.usable[inner]
             words *= state.outside if room is not None and words > room else visits
             return words, words, False
-        grown, apart, own = list(state.tile), 1.0, False
+        grown, apart, own = list(state.tile), 1.0, self.levels  # own: innermost level with a loop over such a rank
         for loop in state.loops:
-            own |= loop.d in self.own[t]
+            own = min(own, loop.level) if loop.d in self.own[t] else own
             if loop.d in self.shared[t]:
-                grown[loop.d] *= loop.bound
-                visits /= loop.bound
-            elif own:
+                grown[loop.d], visits = grown[loop.d] * loop.bound, visits / loop.bound
+            elif loop.d in self.own[t] or loop.level > own:
                 apart *= loop.bound
         touched = max(self.distinct(t, state.tile, True), self.distinct(t, grown, False)) / inside
-        if not self.neighbours(t, inner):
-            return touched * visits, touched * visits, True
-        sent = touched
-        if state.level == inner:
-            wide = [points * extent for points, extent in zip(grown, self.spatial[inner + 1], strict=True)]
-            sent = self.distinct(t, wide, False) / self.scatter[inner + 1, t]
-        return touched * visits, min(touched * visits, sent * apart), True
+        return touched * visits, touched * (apart if self.neighbours(t, inner) else visits), True
 
     def bound(self, state: State) -> float:
         """The bound of all mappings with a state's loops."""
@@ -337,7 +344,7 @@ class Checker:
         for i, (read, written) in enumerate(zip(whole.reads, whole.writes, strict=True)):  # rule "bandwidths"
             for name, asked in (("read", read), ("write", written), ("shared", read + written)):
                 if (rate := self.price[f"{name}_bandwidth"][i]) < UNLIMITED:
-                    busy = max(busy, math.ceil(asked / rate * (1 - 1e-12)))
+                    busy = max(busy, ceil(asked / rate * (1 - 1e-12)))
         gate, gated = self.layer.machine.gate, self.price["gated"]
         energy = whole.energy + sum(busy * leak * (self.used[gate[i]] * gated[i] if gated[i] > 1 else self.used[i])
                                     for i, leak in enumerate(self.price["leak"]))
@@ -354,24 +361,20 @@ class Checker:
                                  for part in (loops.inner, loops.between, loops.outer))
         return ((*inner, *order, *outer) for order in itertools.permutations(between))
 
-    def signature(self, level: int, order: Sequence[int]) -> tuple[tuple[frozenset[int], ...], tuple[int, ...]]:
+    def signature(self, level: int, order: Sequence[int]) -> tuple[tuple[frozenset[int], int], ...]:
         """For each data space sent further in: loops inside the first one that moves it; and that loop, of a window."""
-        idle, movers = [], []
-        for t in sorted({t for t, inner, _ in self.crossings if 0 <= inner < level}):
-            first = next((i for i, d in enumerate(order) if d in self.relevant[t]), len(order))
-            idle.append(frozenset(order[:first]))
-            movers.append(order[first] if first < len(order) and order[first] in self.shared[t] else -1)
-        return tuple(idle), tuple(movers)
+        first = {t: next((i for i, d in enumerate(order) if d in self.relevant[t]), len(order))
+                 for t in sorted({t for t, inner, _ in self.crossings if 0 <= inner < level})}
+        return tuple((frozenset(order[:i]), next((d for d in order[i:i + 1] if d in self.shared[t]), -1))
+                     for t, i in first.items())
 
-    def classes(self, level: int, looping: frozenset[int]) -> Any:
+    @cache  # noqa: B019
+    def classes(self, level: int, looping: frozenset[int], keep: tuple[tuple[bool, ...], ...]) -> Any:
         """An order for every signature that no other one exceeds: more loops inside never send more words."""
-        key = (level, looping)
-        if key not in self.known:
-            found = {self.signature(level, order): order for order in self.permitted(level, looping)}
-            self.known[key] = {one: order for one, order in found.items() if not any(
-                other != one and other[1] == one[1] and all(a <= b for a, b in zip(one[0], other[0], strict=True))
-                for other in found)}
-        return self.known[key]
+        found = {self.signature(level, order): order for order in self.permitted(level, looping)}
+        return {one: order for one, order in found.items() if not any(other != one and all(
+            idle <= more and mover == own for (idle, mover), (more, own) in zip(one, other, strict=True))
+            for other in found)}
 
     def entered(self, state: State, factors: Box, order: Sequence[int]) -> State | None:
         """The state of the next level within; None where its tile does not fit."""
@@ -382,7 +385,7 @@ class Checker:
             first = next((i for i, d in enumerate(order) if d in self.relevant[t]), None)
             if first is not None:
                 visits[t] = outside / prod(factors[d] for d in order[:first])
-        loops = (*(Loop(d, factors[d], tile[d] * spatial[d]) for d in order), *state.loops)
+        loops = (*(Loop(d, level, factors[d], tile[d] * spatial[d]) for d in order), *state.loops)
         inner = state._replace(level=level - 1, tile=tile, visits=tuple(visits), outside=outside, loops=loops)
         if not self.fits(inner):
             return None
@@ -405,22 +408,27 @@ class Checker:
             state, part = self.begin(*scheme), claimed.pop(scheme, None)
             if scheme == (spatial, tuple(map(tuple, given["keep"]))):
                 known = any(same(found, value) for found in self.given_values(temporal, given["order"]))
-            bound = inf if state is None else self.bound(state)
-            if state is None or part is None:
-                need(part is None and bound >= self.limit * (1 - SAME), f"a scheme of bound {bound} is left out")
-                continue
-            need(same(bound, part["bound"]) and bound < self.limit, f"a scheme has the bound {bound}")
-            self.check_parts(state, (), part["parts"])
+            if self.opened(state, part):
+                self.check_parts(state, (), part["parts"])
         need(not claimed, "a scheme that is none")
         need(known, f"no legal mapping of the value {value} is given")
+
+    def opened(self, state: State | None, part: Any) -> TypeGuard[State]:
+        """Whether a part of this state, None where it has no mapping, is claimed: rightly, or left out rightly."""
+        bound = inf if state is None else self.bound(state)
+        if part is None:
+            need(bound >= self.limit * (1 - SAME), f"a part of bound {bound} is left out")
+            return False
+        need(same(bound, part["bound"]) and bound < self.limit * (1 + SAME), f"a part has the bound {bound}")
+        return True
 
     def given_values(self, temporal: tuple[Box, ...], orders: list[list[int]]) -> Any:
         """Values of a mapping of the scheme, layout by layout, once it is found to lie in the map space."""
         for level, (factors, order) in enumerate(zip(temporal, orders, strict=True)):
             real = tuple(d for d in order if factors[d] > 1)
-            choices = [self.space.levels[level].temporal.choices[name] for name in self.names]
+            choices = self.space.levels[level].temporal.choices
             need(sorted(order) == list(self.dims) and real in self.permitted(level, frozenset(real))
-                 and all(f in choice for f, choice in zip(factors, choices, strict=True)), "a mapping of no map space")
+                 and all(factors[d] in choices[name] for d, name in enumerate(self.names)), "a mapping of no map space")
         points = [prod(level[d] for level in (*self.spatial, *temporal)) for d in self.dims]
         need(points == list(self.bounds), "a mapping of other bounds")
         return self.values([self.nest(temporal, orders, layout) for layout in self.placed(self.spatial)]).tolist()
@@ -444,21 +452,14 @@ class Checker:
             claimed[key] = own, part
         for factors in self.factors(state):
             looping = frozenset(d for d in self.dims if factors[d] > 1)
-            for signature, order in self.classes(state.level, looping).items():
+            for signature, order in self.classes(state.level, looping, self.keep).items():
                 own, part = claimed.pop((factors, signature), (order, None))
                 inner = self.entered(state, factors, own)
-                if inner is None:
-                    need(part is None, "a part that does not fit")
-                    continue
-                bound = self.bound(inner)
-                if part is None:
-                    need(bound >= self.limit * (1 - SAME), f"a part of bound {bound} is left out")
-                    continue
-                need(same(bound, part["bound"]) and bound < self.limit * (1 + SAME), f"a part has the bound {bound}")
-                if inner.level:
-                    self.check_parts(inner, (*outer, (factors, own)), part["parts"])
-                else:
-                    self.check_mappings(inner, (*outer, (factors, own)), part)
+                if self.opened(inner, part):
+                    if inner.level:
+                        self.check_parts(inner, (*outer, (factors, own)), part["parts"])
+                    else:
+                        self.check_mappings(inner, (*outer, (factors, own)), part)
         need(not claimed, "a part that is none")
 
     def check_mappings(self, state: State, outer: tuple[tuple[Box, tuple[int, ...]], ...], part: Any) -> None:

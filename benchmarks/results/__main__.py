@@ -1,13 +1,14 @@
 """Measures what has changed, and writes every table and plot of docs/results/ and the figures of README.md.
 
-    python -m benchmarks.results [NAME ...] [--quick] [--inputs DIR] [--work DIR] [-o DIR]
+    python -m benchmarks.results [NAME ...] [--quick] [--jobs N] [--inputs DIR] [--work DIR] [-o DIR]
     python -m benchmarks.results --render     no measurement: pages and plots of the recorded data, a few seconds
     python -m benchmarks.results --list       runs, their minutes, and the commits of their data
 
 NAME is a run, or a page for all of its runs; by default every run. A run is left out if the package is the same as at
 the commit of its data, so that a stopped command goes on where it was; `--again` measures anyway. Some runs need
 checkouts or tables of others, as folders or files of DIR (`--inputs`), or Timeloop on the PATH; they are named and left
-out otherwise. `--quick` makes shorter runs, in less than 30 minutes, and writes into build/results, not docs/results.
+out otherwise. With `--jobs 2` runs go on two at a time, and those that measure time one by one afterwards. `--quick`
+makes shorter runs, in less than 30 minutes, and writes into build/results, not docs/results.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -42,6 +44,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--render", action="store_true")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N")
     parser.add_argument("--inputs", type=Path, default=Path("inputs"), metavar="DIR")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "results-work", metavar="DIR")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR")
@@ -49,8 +52,10 @@ def main() -> int:
     output = options.output or ROOT / ("build/results" if options.quick else "docs/results")
     recorded = ROOT / "docs" / "results" / "data"
     data = output / "data"
-    if data.resolve() != recorded.resolve() and not data.exists():
-        shutil.copytree(recorded, data)
+    data.mkdir(parents=True, exist_ok=True)
+    for file in recorded.glob("*.json"):
+        if not (data / file.name).exists():
+            shutil.copy(file, data)
     if options.list:
         for name, run in RUNS.items():
             file = data / f"{name}.json"
@@ -101,8 +106,8 @@ def measure(names: list[str], options: argparse.Namespace, data: Path) -> None:
     minutes = [RUNS[name].quick_minutes if options.quick else RUNS[name].minutes for name, _ in todo]
     print(f"{len(todo)} runs, about {sum(minutes):.0f} minutes of processor time")
     options.work.mkdir(parents=True, exist_ok=True)
-    for (name, arguments), minute in zip(todo, minutes, strict=True):
-        print(f"{name}: about {minute:g} min ...", end=" ", flush=True)
+
+    def make(name: str, arguments: list[str]) -> None:
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "tables.md")
@@ -111,13 +116,19 @@ def measure(names: list[str], options: argparse.Namespace, data: Path) -> None:
                                    env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"})
             tables = read_tables(file.read_text(encoding="utf-8")) if file.exists() else []
         if ended.returncode or not tables:
-            print(f"failed\n{ended.stderr[-2000:]}")
-            continue
+            print(f"{name}: failed\n{ended.stderr[-2000:]}", flush=True)
+            return
         given = RUNS[name].command + f" {RUNS[name].quick}" * bool(options.quick)
         record = Record("python " + re.sub(r"[{}]", "", given).replace("WORK/", ""), commit(), today(),
                         f"{processor()}, {os.cpu_count()} cores, {instructions()}", tables)
         (data / f"{name}.json").write_text(record_text(record), encoding="utf-8")
-        print(f"{(time.perf_counter() - start) / 60:.1f} min")
+        print(f"{name}: {(time.perf_counter() - start) / 60:.1f} min", flush=True)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(lambda run: make(*run), [run for run in todo if not RUNS[run[0]].alone]))
+    for run in todo:
+        if RUNS[run[0]].alone:
+            make(*run)
 
 
 def unchanged(record: Record) -> bool:

@@ -23,6 +23,10 @@ class Table:
         """The cells below a heading."""
         return [cells[self.columns.index(name)] for cells in self.rows]
 
+    def cells(self, number: int, *columns: str) -> list[str]:
+        """Some cells of a row."""
+        return [self.rows[number][self.columns.index(name)] for name in columns]
+
     def markdown(self, *columns: str) -> str:
         """The table, or some of its columns."""
         kept = [self.columns.index(name) for name in columns] or range(len(self.columns))

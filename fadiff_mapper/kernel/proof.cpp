@@ -15,9 +15,6 @@ constexpr double TOLERANCE = 1e-9;
 // Orders of loops of one choice of factors that are evaluated; the choice of more stays open.
 constexpr double MOST_ORDERS = 40'000;
 
-// Loops of one window whose subsets are told apart.
-constexpr std::size_t MOST_SUBSETS = 8;
-
 Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric)
     : layer_(layer), bounds_(std::move(bounds)), open_(std::move(open)), metric_(metric), levels_(layer.levels),
       dims_(layer.dims), tensors_(layer.tensors), plain_(tensors_), own_(tensors_), shared_(tensors_), windows_(tensors_),
@@ -162,6 +159,7 @@ double Prover::begin(const Scheme& scheme) {
             const std::size_t next = std::size_t(inner + 1) * tensors_ + t;
             for (int d = 0; d < dims_; ++d)
                 crossing.neighbours |= layer_.linked[next] && shared_[t] >> d & 1 && spatial(inner + 1, d) > 1;
+            if (crossing.neighbours) crossing.apart = receivers_apart(inner + 1, t);
             if (inner < 0) {  // the arithmetic asks for a word per cycle
                 // units side by side may hand on all but the first word, whatever moves it
                 const bool linked = layer_.linked[t] && used_[0] < macs_ / cycles_;
@@ -202,6 +200,51 @@ void Prover::charge(const Crossing& crossing, const Words& words, double& energy
     pay(inner, filled, layer_.level[inner].fill, true, crossing.written, writes);
 }
 
+// How many tiles neighbours are away from a receiver in the dimensions of windows, and the largest share of receivers, of
+// any layout, that have one there. Neighbours that are away in another rank are left out: its loops move tiles further
+// than that.
+std::map<std::vector<double>, double> Prover::receivers_apart(int level, int t) const {
+    std::map<std::vector<double>, double> found;
+    const double* spatial = &scheme_.spatial[std::size_t(level) * dims_];
+    for (const Layout& layout : scheme_.layouts) {
+        const std::uint8_t *order = &layout.order[std::size_t(level) * dims_], *on_y = &layout.on_y[std::size_t(level) * dims_];
+        std::vector<std::vector<double>> receivers(1, std::vector<double>(dims_));  // along X first
+        double along_x = 1;
+        for (const bool y : {false, true})
+            for (int i = 0; i < dims_; ++i) {
+                const int d = order[i];
+                if ((on_y[d] != 0) != y) continue;
+                along_x *= y ? 1 : spatial[d];
+                for (std::size_t e = 0, more = receivers.size() * std::size_t(spatial[d] - 1), inner = receivers.size(); e < more; ++e)
+                    receivers.push_back(receivers[receivers.size() - inner]), ++receivers.back()[d];
+            }
+        const std::size_t width = std::size_t(std::max(along_x, layer_.level[level].fanout_x)), count = receivers.size();
+        std::map<std::vector<double>, double> own;
+        for (std::size_t e = 0; e < count; ++e) {
+            std::set<std::vector<double>> there;
+            const std::size_t none = count;
+            for (const std::size_t beside : {e % width ? e - 1 : none, (e + 1) % width ? e + 1 : none, e < width ? none : e - width, e + width}) {
+                if (beside >= count) continue;
+                std::vector<double> tiles(dims_);
+                bool alike = true;
+                for (int d = 0; d < dims_; ++d) {
+                    const double by = receivers[beside][d] - receivers[e][d];
+                    if (shared_[t] >> d & 1) tiles[d] = by;
+                    else alike &= by == 0 || !(layer_.spaces[t].relevant >> d & 1);
+                }
+                if (alike) there.insert(tiles);
+            }
+            for (const auto& tiles : there) own[tiles] += 1.0 / double(count);
+        }
+        for (const auto& [tiles, share] : own) found[tiles] = std::max(found[tiles], share);
+    }
+    // receivers that want some of the same words form groups of several sizes, of which all may be left out
+    for (const fadiff::Rank& rank : layer_.spaces[t].ranks)
+        if (std::count_if(rank.terms.begin(), rank.terms.end(), [&](auto& term) { return spatial[term.dim] > 1; }) > 1)
+            for (auto& [tiles, share] : found) share = 1;
+    return found;
+}
+
 // Words over a crossing of which all loops outside the receiver are decided; at least as many for every order of loops
 // that leaves the same ones inside the innermost loop that moves the tile.
 Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame) const {
@@ -217,48 +260,76 @@ Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame
     if (windows_[t] >> first.dim & 1) return least_words(crossing, frame, crossing.inner);
     const fadiff::Rank* rank = &space.ranks[0];
     while (!(rank->dims >> first.dim & 1)) ++rank;
-    const auto coefficient = [&](int d) {
+    const int ranks = int(space.ranks.size());
+    const auto moved = [&](const Loop& loop, int r) { return space.move[std::size_t(r) * dims_ + loop.dim] * loop.step; };
+    std::vector<double> step(ranks);
+    for (int r = 0; r < ranks; ++r) step[r] = moved(first, r);
+    const double span = extent(*rank, frame.tile.data());
+    const double fresh = words - words / span * std::max(span - step[rank - &space.ranks[0]], 0.0);
+    std::vector<std::pair<std::vector<double>, double>> near;  // words from a receiver to a neighbour, [R]; share of receivers
+    for (const auto& [tiles, share] : crossing.apart) {
+        auto& [away, own] = near.emplace_back(std::vector<double>(ranks), share);
+        for (int r = 0; r < ranks; ++r)
+            for (int d = 0; d < dims_; ++d) away[r] += space.move[std::size_t(r) * dims_ + d] * tiles[d] * frame.tile[d];
+    }
+    // Receivers that find the words of a call at a neighbour, as a share.
+    const auto handed_on = [&](const std::vector<double>& move) {
         double sum = 0;
-        for (const auto& term : rank->terms) sum += term.dim == d ? term.coefficient : 0;
+        for (const auto& [away, share] : near) sum += away == move ? share : 0;
+        return std::min(sum, 1.0);
+    };
+    // The least share of a tile that a call of a loop further out sends, to a receiver and from the sender: it moves the
+    // tile by its own step less one of each loop inside, those of levels further in and any of its own level.
+    struct Calls {
+        double bound, received, sent;
+    };
+    std::vector<Calls> further;
+    for (std::size_t i = at; i-- > 0;) {
+        const Loop& loop = loops_[i];
+        Calls calls{loop.bound, 1, 1};
+        if (!(own_[t] >> loop.dim & 1)) {
+            std::vector<double> farthest(ranks), move;
+            std::vector<const Loop*> beside;
+            for (int r = 0; r < ranks; ++r) farthest[r] = moved(loop, r) - step[r];
+            for (std::size_t j = 0; j < at; ++j) {
+                const Loop& other = loops_[j];
+                if (j == i || !(space.relevant >> other.dim & 1) || own_[t] >> other.dim & 1) continue;
+                if (other.level == loop.level) beside.push_back(&other);
+                else if (other.level < loop.level)
+                    for (int r = 0; r < ranks; ++r) farthest[r] -= moved(other, r);
+            }
+            for (std::size_t inside = 0; inside < std::size_t(1) << beside.size(); ++inside) {
+                move = farthest;
+                for (std::size_t h = 0; h < beside.size(); ++h)
+                    for (int r = 0; r < ranks; ++r) move[r] -= inside >> h & 1 ? moved(*beside[h], r) : 0;
+                const bool still = std::all_of(move.begin(), move.end(), [](double by) { return by == 0; });
+                const double received = still ? 0 : move == step ? fresh / words : 1;
+                calls.received = std::min(calls.received, received);
+                calls.sent = std::min(calls.sent, received * (1 - handed_on(move)));
+            }
+        }
+        further.push_back(calls);
+    }
+    // Calls are fewest where loops that send less stand inside those that send more.
+    const auto least_calls = [&](double Calls::* share) {
+        std::sort(further.begin(), further.end(), [&](auto& a, auto& b) { return a.*share > b.*share; });
+        double sum = 1, outside = 1;
+        for (const Calls& calls : further) sum += calls.*share * (calls.bound - 1) * outside, outside *= calls.bound;
         return sum;
     };
-    const double span = extent(*rank, frame.tile.data()), step = first.step * coefficient(first.dim);
-    const double overlap = words / span * std::max(span - step, 0.0), fresh = words - overlap;
-    double last = 0, beside = 1;  // offset of the last receiver in this rank, receivers side by side in it
-    for (const auto& term : rank->terms) {
-        const double side = scheme_.spatial[std::size_t(crossing.inner + 1) * dims_ + term.dim];
-        if (crossing.neighbours) last += term.coefficient * frame.tile[term.dim] * (side - 1), beside *= side;
-    }
-    bool links = crossing.neighbours && step <= last;
-    // Further loops over the same window find the tile as many steps away as their own step exceeds those inside them.
-    std::vector<double> steps, counts;
-    double others = 1;
-    for (std::size_t i = at; i-- > 0;) {
-        if (rank->dims >> loops_[i].dim & 1) steps.push_back(loops_[i].step * coefficient(loops_[i].dim)), counts.push_back(loops_[i].bound);
-        else if (own_[t] >> loops_[i].dim & 1) others *= loops_[i].bound;
-    }
-    double fewer = 1, least = words;
-    for (std::size_t g = 0; g < steps.size(); ++g) {
-        double sent = words;
-        const std::size_t subsets = steps.size() > MOST_SUBSETS ? 0 : std::size_t(1) << steps.size();
-        if (!subsets) sent = 0;
-        for (std::size_t inside = 0; inside < subsets; ++inside) {
-            if (inside >> g & 1) continue;
-            double move = steps[g] - step;
-            for (std::size_t h = 0; h < steps.size(); ++h) move -= inside >> h & 1 ? steps[h] : 0;
-            if (move == 0) sent = 0;
-            else if (move == step) sent = std::min(sent, fresh);
-            links |= crossing.neighbours && std::abs(move) <= last;
-        }
-        if (sent < words) fewer *= counts[g], least = std::min(least, sent);
-    }
-    const double runs = visits / first.bound;
-    const double received = words * visits - overlap * (visits - runs) - (words - least) * runs * (1 - 1 / fewer);
-    if (!links) return {received, received, fewer > 1};
-    // Neighbours hand words on in every call but those of loops that move a rank of its own; one receiver in each row
-    // has no neighbour.
-    const double sent = words * others + fresh / beside * (visits - runs);
-    return {received, std::min(received, std::max(sent, least_words(crossing, frame, crossing.inner).sent)), true};
+    const double slides = visits - visits / first.bound, kept = handed_on(step);
+    const double received = words * least_calls(&Calls::received) + fresh * slides;
+    const double sent = words * least_calls(&Calls::sent) + fresh * (1 - kept) * slides;
+    const bool exact = std::all_of(further.begin(), further.end(), [](auto& calls) { return calls.received == 1 && calls.sent == 1; });
+    if (exact && !kept) return {received, received, false};
+    return with_links(crossing, received, sent);
+}
+
+// Words received where neighbours hand on those that are not sent. Timeloop divides words over links by the receivers of all
+// instances of the level outside, where there are several.
+Prover::Words Prover::with_links(const Crossing& crossing, double received, double sent) const {
+    sent = std::min(received, sent);
+    return {sent + (received - sent) / used_[crossing.inner + 1], sent, true};
 }
 
 // Words over a crossing whose receiver lies within the given level, or is that level: at least those that the tile of the
@@ -277,22 +348,18 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
     }
     double grown[64], repeated = visits, apart = 1;
     std::copy_n(tile, dims_, grown);
-    bool outside_own = false;
+    int own_level = levels_;  // the innermost level with a loop over a rank of its own
     for (std::size_t i = frame.loops; i-- > 0;) {
         const Loop& loop = loops_[i];
-        outside_own |= own_[t] >> loop.dim & 1;
+        const bool own = own_[t] >> loop.dim & 1;
+        if (own) own_level = std::min(own_level, loop.level);
         if (shared_[t] >> loop.dim & 1) grown[loop.dim] *= loop.bound, repeated /= loop.bound;
-        else if (outside_own) apart *= loop.bound;
+        else if (own || loop.level > own_level) apart *= loop.bound;
     }
     const double touched = std::max(distinct(t, tile, true), distinct(t, grown, false)) / inside;
     if (!crossing.neighbours) return {touched * repeated, touched * repeated, true};
-    // Neighbours hand on what an earlier call delivered to any of them, so that words of all receivers count once.
-    double sent = touched;
-    if (level == crossing.inner) {
-        for (int d = 0; d < dims_; ++d) grown[d] *= scheme_.spatial[std::size_t(level + 1) * dims_ + d];
-        sent = distinct(t, grown, false) / scatter_[std::size_t(level + 1) * tensors_ + t];
-    }
-    return {touched * repeated, std::min(touched * repeated, sent * apart), true};
+    // Neighbours may hand on all that an earlier call delivered to any of them; receivers further in share the level's tile.
+    return with_links(crossing, touched * repeated, level > crossing.inner ? touched * apart : 0);
 }
 
 // The bound of all mappings whose loops outside a level are those of a frame.
@@ -427,7 +494,7 @@ bool Prover::enter(int level, const double* factor, const Order& order) {
     loops_.resize(frame.loops);
     for (int i = dims_; i-- > 0;) {
         const int d = order.order[i];
-        if (factor[d] > 1) loops_.push_back({d, factor[d], frame.tile[d] * scheme_.spatial[std::size_t(level) * dims_ + d]});
+        if (factor[d] > 1) loops_.push_back({d, level, factor[d], frame.tile[d] * scheme_.spatial[std::size_t(level) * dims_ + d]});
     }
     frame.loops = loops_.size();
     frame.energy = outer.energy, frame.accessed = outer.accessed, frame.loose = outer.loose;

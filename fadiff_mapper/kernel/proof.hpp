@@ -72,9 +72,10 @@ private:
         double scatter = 1;                       // receivers of one sender with words of their own
         bool written = false, neighbours = false; // an output; receivers may hand on words of a window
         double first_inner = 0, first_outer = 0;  // words of an instance that are written before they are read
+        std::map<std::vector<double>, double> apart;  // tiles from a receiver to a neighbour, [D]: share of receivers
     };
     struct Loop {
-        int dim;
+        int dim, level;
         double bound, step;  // iterations; points from one to the next
     };
     struct Frame {  // loops further out than a level are decided
@@ -99,7 +100,9 @@ private:
     double value(double energy, double cycles, double accessed) const;
     void charge(const Crossing& crossing, const Words& words, double& energy, double* reads, double* writes,
                 double& accessed) const;
+    std::map<std::vector<double>, double> receivers_apart(int level, int t) const;
     Words decided_words(const Crossing& crossing, const Frame& frame) const;
+    Words with_links(const Crossing& crossing, double received, double sent) const;
     Words least_words(const Crossing& crossing, const Frame& frame, int level) const;
     double bound(const Frame& frame, int level) const;
     const std::vector<Order>& orders(int level, Dims looping);

@@ -172,7 +172,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
 def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int, StoredTile],
                    savings: AnyMapping[int, Saving], skipped: AnyMapping[int, float], *,
                    written: bool) -> tuple[tuple[np.ndarray, ...], float | None]:
-    """The accesses of one data space.
+    """The accesses of one data space that happen, are gated and are skipped, to words and to metadata.
 
     A saving at a level takes away what all levels inside it would have done for the same words, up to the next level
     that saves by itself. Such a level saves only the rest: 1 - (1 - own) / (1 - outer). `words` [A, L] are the dense

@@ -130,6 +130,21 @@ def test_the_last_dimension_may_be_the_one_that_slides_a_window() -> None:
     held(task, nest, "edp", values(score(task.layer, nest), "edp")[0])
 
 
+def test_words_over_links_are_divided_by_the_receivers_of_all_instances() -> None:
+    task = mapping_task(shrunk("eyeriss_like", LAYERS[0], {"C": 6, "M": 3, "R": 3, "S": 7, "Q": 8}))
+    names, levels = task.space.problem.dimensions, len(task.space.levels)
+    temporal, spatial = (np.ones((levels, len(names), 1)) for _ in range(2))
+    for name, factor in {"C": 6, "R": 3, "Q": 8}.items():
+        temporal[-1, names.index(name)] = factor
+    spatial[3, names.index("S")], spatial[4, names.index("M")] = 7, 3  # three columns of seven neighbours each
+    scheme = next(one for one in schemes(task.space) if np.array_equal(one.spatial, spatial.ravel()))
+    order, on_y = (np.array(part).reshape(levels, -1, 1) for part in next(layouts(task.space, scheme)))
+    loops = np.tile(np.arange(len(names))[:, None], (levels, 1, 1))
+    loops[-1, :, 0] = [names.index(name) for name in "QRCMSNP"]
+    nest = Nest(temporal, spatial, loops, np.array(scheme.keep).reshape(levels, -1, 1), on_y.astype(bool), order)
+    held(task, nest, "edp", values(score(task.layer, nest), "edp")[0])
+
+
 @pytest.mark.slow
 @given(st.sampled_from(sorted(designs())), st.sampled_from(LAYERS), st.sampled_from(METRICS), st.integers(0, 99))
 @settings(max_examples=20)

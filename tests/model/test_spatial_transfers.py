@@ -58,6 +58,15 @@ def tally(found: Evaluation, level: int, tensor: int) -> dict[tuple[int, int], f
             for k, words in enumerate(raw.words[:, level, tensor, 0]) if words}
 
 
+def test_the_closed_form_sends_one_word_to_all_units_that_share_an_operand() -> None:
+    found = mapped(MATMUL, "/ M2", "M4 / N4 K4", "/", registers=True)
+    projection = project(Problem("example", {"K": 4, "M": 8, "N": 4}, MATMUL))
+    formula = delivery(found.nest, projection, demand(found.nest, projection, found.tile))
+    for name in ("words", "multicast", "scatter"):
+        np.testing.assert_array_equal(getattr(formula, name)[0, 1], getattr(found.raw, name)[0, 1])
+    assert formula.multicast[0, 1, 1, 0] == 4
+
+
 def test_units_that_share_an_output_reduce_it() -> None:
     found = mapped(MATMUL, "K4 / M4 N4", "/", registers=False)
     assert tally(found, 0, 2) == {(4, 1): 16}, "Z: one group of four units, sixteen sums"
