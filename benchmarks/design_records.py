@@ -83,7 +83,8 @@ def write_tables(records: Sequence[Record], methods: Sequence[str], baselines: d
         write: Takes lines.
     """
     made = sorted({(each.date, each.commit) for each in records})
-    write("Records of " + ", ".join(f"{date} at commit {revision}" for date, revision in made) + ".\n\n## Equal numbers of designs\n")
+    write("Records of " + ", ".join(f"{date} at commit {revision}" for date, revision in made) + ".\n")
+    write("## Equal numbers of designs\n")
     networks = list(dict.fromkeys(each.network for each in records))
     write(heading("network", "method", "seeds", *(f"{count} designs" for count in counts), "CPU s"))
     for network in networks:
