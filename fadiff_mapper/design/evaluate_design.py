@@ -41,7 +41,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.v04.document import translated_architecture
 from fadiff_mapper.inputs.yaml.place import Leniency
 from fadiff_mapper.model.evaluate_spec import is_sparse
-from fadiff_mapper.network.network_bound import LeastLayer, least_work, network_least
+from fadiff_mapper.network.network_bound import LeastLayer, NetworkLeast, least_work, network_least
 from fadiff_mapper.network.one_design import with_problem
 from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import NetworkResult, network_result
@@ -54,9 +54,9 @@ from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 
 MOST_SHAPES = 64  # shapes of the architecture whose constraints are kept, the latest ones: a limit on memory
 
-BOUND_WORK = (100_000, 1_000_000)
-"""Layers of parts of fused groups that are bounded for a design: at first, and where that leaves the design open.
-Limits of time, a tenth of a second and a second."""
+BOUND_WORK = (0, 700_000)
+"""Layers of parts of fused groups that are bounded for a design: at first, and where that leaves the design open. A
+limit of time, about as long as its plans take."""
 
 MOST_DESIGNS = 64
 """Parsed designs that are kept, the latest ones, so that a design that is judged and then mapped is read once."""
@@ -143,6 +143,8 @@ class DesignBench:
         self.reader, self.store = DesignReader(self.question), ResultStore(self.folder)
         self.planned: Point | None = None  # the best design so far whose plans are known, its metric, and the plans
         self.value, self.plans = math.inf, tuple[NetworkResult, ...]()
+        # the bound of a network that was begun last, and of which question on which design it is
+        self.begun: tuple[Hashable, NetworkLeast] | None = None
 
     @cached_property
     def content(self) -> bytes:
@@ -334,18 +336,22 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
     if question.calibration or is_sparse(own[0]):
         return None
     least, key = None, ""
+    design = design_digest(specs[0])
+    asked = digest_of(["plan bound", __version__, network_text(network), *question.metrics,
+                       [layer_key(design, spec, question.layer_options) for spec in own]])
     if question.fuse:
-        design = design_digest(specs[0])
-        key = digest_of(["plan bound", __version__, network_text(network), *question.metrics, work,
-                         [layer_key(design, spec, question.layer_options) for spec in own]])
+        key = digest_of([asked, work])
         least = as_stored(LeastFigures, bench.store.get(key), ("energy_pj", "cycles", "root_edp"))
     if least is None:
         bounds = layer_bounds(own, bench.store, stopped)
         if bounds is None:
             return None
-        layers = [LeastLayer(bound.energy_pj, bound.cycles, bound.root_edp ** 2) for bound in bounds]
-        plans = network_least(network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
-        assert plans is not None
+        if bench.begun is None or bench.begun[0] != asked:
+            layers = [LeastLayer(bound.energy_pj, bound.cycles, bound.root_edp ** 2) for bound in bounds]
+            begun = network_least(network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
+            assert begun is not None
+            bench.begun = asked, begun
+        plans = bench.begun[1]
         edp, energy, delay = (plans.bound(metric, work if metric in question.metrics else 0)
                               for metric in ("edp", "energy", "delay"))
         least = LeastFigures(energy, delay, math.sqrt(edp))

@@ -164,6 +164,19 @@ static py::object refetch(const FusedSegment& segment, std::size_t layer, const 
     return found.fits ? py::object(py::cast(found.times)) : py::none();
 }
 
+static ProductUnits units_of(const py::dict& table) {
+    ProductUnits units;
+    units.known = true;
+    units.computes = entry<double>(table, "computes");
+    units.most = entry<double>(table, "most");
+    for (int kind = 0; kind < 5; ++kind) units.along[kind] = row<double>(table, "along", 5)[kind];
+    for (int kind = 0; kind < 3; ++kind) {
+        units.beside[kind] = row<double>(table, "beside", 3)[kind];
+        units.whole[kind] = row<double>(table, "whole", 3)[kind];
+    }
+    return units;
+}
+
 static LayerLeast least_of(const py::dict& table, std::size_t tensors) {
     LayerLeast least;
     least.energy = entry<double>(table, "energy");
@@ -172,7 +185,7 @@ static LayerLeast least_of(const py::dict& table, std::size_t tensors) {
     least.done = entry<double>(table, "done");
     least.fill = entry<double>(table, "fill");
     least.unfinished = entry<double>(table, "unfinished");
-    least.streams = entry<bool>(table, "streams");
+    if (table.contains("units")) least.units = units_of(table["units"].cast<py::dict>());
     least.through = entry<Spaces>(table, "through");
     least.brought = entry<Spaces>(table, "brought");
     least.once = row<double>(table, "once", tensors);
@@ -210,6 +223,25 @@ static std::size_t refine_bound(GroupBound& bound, double energy, double cycles,
 
 static double lower_price(const GroupBound& bound, double energy, double cycles) { return bound.lower({energy, cycles}); }
 
+// The least price of the groups of a part: of the order with a number, in a box of tile sizes, after decisions.
+static double part_price(GroupBound& bound, int order, const std::vector<std::uint8_t>& again,
+                         const std::vector<std::uint8_t>& kept, const std::vector<std::array<std::uint8_t, 2>>& stays,
+                         const std::vector<double>& least, const std::vector<double>& most, double energy, double cycles) {
+    GroupPart part;
+    part.order = order;
+    need(again.size() <= MOST_LINKS && kept.size() <= MOST_LINKS && stays.size() <= MOST_LINKS + 1, "decisions",
+         ": too many");
+    need(least.size() <= MOST_LOOPS && most.size() <= MOST_LOOPS, "sizes", ": too many");
+    std::copy(again.begin(), again.end(), part.again.begin());
+    std::copy(kept.begin(), kept.end(), part.kept.begin());
+    std::copy(stays.begin(), stays.end(), part.stays.begin());
+    std::copy(least.begin(), least.end(), part.least.begin());
+    std::copy(most.begin(), most.end(), part.most.begin());
+    std::vector<GroupPart> parts{part};
+    bound.evaluate(parts);
+    return price_of(parts[0], {energy, cycles});
+}
+
 void add_estimates(py::module_& module) {
     py::class_<FusedLayer>(module, "SegmentLayer").def(py::init(&layer_of));
     py::class_<FusedLink>(module, "SegmentLink").def(py::init(&link_of));
@@ -217,7 +249,8 @@ void add_estimates(py::module_& module) {
     py::class_<GroupBound>(module, "GroupBound")
         .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment
         .def("refine", &refine_bound)
-        .def("lower", &lower_price);
+        .def("lower", &lower_price)
+        .def("part_price", &part_price);
     py::enum_<SumsRest>(module, "SumsRest")
         .value("INSIDE", SumsRest::Inside)
         .value("HOME", SumsRest::Home)

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <queue>
+#include <tuple>
 
 #include "loop_cuts.hpp"
 
@@ -26,6 +28,14 @@ struct Choice {
     Lanes held;     // words that lie there
     bool stays;
 };
+
+struct Operand {
+    int tensor;
+    std::vector<Choice> choices;
+};
+
+// Energy and cycles of a layer, by the share of its units that are at work.
+using Costs = std::array<std::pair<Lanes, Lanes>, AT_WORK.size() - 1>;
 
 // The shared loops as all layers see them, in the smallest and in the largest tiles, [layer][loop].
 struct Cuts {
@@ -61,45 +71,246 @@ static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* sma
     }
 }
 
-// The least words of a first layer's operands where neither stays from step to step, all steps together. All sums of a
-// tile lie on the chip while both operands pass by, or a block of one operand lies in the home while the other passes
-// by. In smaller tiles more words come in per multiply-accumulate, so the largest tile counts, in parts of steps.
-static Lanes streamed(const FusedLayer& layer, const LoopCut* large, int loops, Lanes room, double unfinished,
-                      Lanes once) {
-    Box tile;
-    Lanes* extents = tile.lanes;
-    std::copy(layer.bounds.begin(), layer.bounds.end(), extents);
-    Lanes steps = 1;
-    for (int loop = 0; loop < loops; ++loop) {
-        if (large[loop].dim < 0) {
-            steps *= large[loop].steps;
-        } else {
-            extents[large[loop].dim] = large[loop].largest();
-            steps *= large[loop].points / large[loop].largest();
+// The operands of a layer from outside, with the residencies that they may have; words that those decided take in the home
+// are added to `taken`.
+static std::vector<Operand> list_operands(const FusedLayer& layer, const LoopCut* small, const LoopCut* large, int loops,
+                                          bool open, Spaces brought, const std::array<std::uint8_t, 2>& decided,
+                                          Lanes& taken) {
+    std::vector<Operand> found;
+    for (int t = 0; t < int(layer.spaces.size()); ++t) {
+        if (layer.spaces[t].written || layer.handed >> t & 1) continue;
+        Operand operand{t, {}};
+        const bool shares = brought >> t & 1;
+        list_choices(layer, t, small, large, loops, open, shares, operand.choices);
+        if (found.size() < decided.size() && decided[found.size()]) {
+            const Choice own = operand.choices[decided[found.size()] - 1];
+            if (!shares || decided[found.size()] > 1) taken += own.held;    // what was brought lies there for some layers
+            operand.choices = {{own.reads, 0, own.stays}};
+        }
+        found.push_back(std::move(operand));
+    }
+    return found;
+}
+
+// Rows, columns and summands that lie side by side at least where more than some units are at work.
+static std::array<double, 3> side_by_side(const ProductUnits& units, double more_than) {
+    std::array<double, 3> least;
+    for (int kind = 0; kind < 3; ++kind) {
+        const double whole = units.whole[kind];
+        least[kind] = std::ceil((std::floor(more_than) + 1) / units.beside[kind]);
+        while (least[kind] < whole && std::fmod(whole, least[kind]) != 0) ++least[kind];
+        if (whole && least[kind] > whole) least[kind] = NEVER;
+    }
+    return least;
+}
+
+namespace {
+
+// What a dimension of a product of two operands counts: points of the output that the first operand alone moves, or the
+// second one, summands, groups that all three have apart, or steps along a window.
+enum Kind { ROWS, COLUMNS, SUMMANDS, GROUPS, WINDOW, KINDS };
+
+struct Product {
+    const FusedLayer& layer;
+    int operands[2];
+    std::vector<Kind> kind;     // [D]
+
+    explicit Product(const FusedLayer& layer) : layer(layer) {
+        for (int t = 0, count = 0; t < int(layer.spaces.size()); ++t)
+            if (!layer.spaces[t].written) operands[count++] = t;
+        for (int dim = 0; dim < layer.dims(); ++dim) {
+            const bool left = layer.moves(operands[0], dim), right = layer.moves(operands[1], dim);
+            const bool apart = left && right && layer.rank_of(operands[0], dim).terms.size() == 1 &&
+                layer.rank_of(operands[1], dim).terms.size() == 1;
+            kind.push_back(left && !right ? ROWS : right && !left ? COLUMNS
+                           : layer.spaces[layer.output].relevant >> dim & 1 ? GROUPS : apart ? SUMMANDS : WINDOW);
         }
     }
-    int operands[2], count = 0;
-    for (int t = 0; t < int(layer.spaces.size()); ++t)
-        if (!layer.spaces[t].written) operands[count++] = t;
-    const Dims output = layer.spaces[layer.output].relevant;
-    const auto [a, b] = operands;
-    Lanes rows = 1, columns = 1, groups = 1;
-    for (int dim = 0; dim < layer.dims(); ++dim) {
-        if (!(output >> dim & 1)) continue;
-        const bool left = layer.moves(a, dim), right = layer.moves(b, dim);
-        (left && right ? groups : left ? rows : columns) *= extents[dim];
+};
+
+}  // namespace
+
+namespace {
+
+// A tile of a product; its operands hold `one` and `other` words, of one group, where they come in anew in each step.
+struct ProductTile {
+    bool first, second;                                     // which operands come in anew
+    std::array<Lanes, KINDS> lines{1, 1, 1, 1, 1};          // points, by kind
+    Lanes steps = 1;                                        // in parts
+    Lanes one, other;
+
+    ProductTile(const Product& product, const LoopCut* cuts, int loops, Spaces passing)
+        : first(passing >> product.operands[0] & 1), second(passing >> product.operands[1] & 1) {
+        const FusedLayer& layer = product.layer;
+        Box tile;
+        Lanes* extents = tile.lanes;
+        std::copy(layer.bounds.begin(), layer.bounds.end(), extents);
+        for (int loop = 0; loop < loops; ++loop) {
+            const LoopCut& cut = cuts[loop];    // of whose steps a bound may know one alone
+            if (cut.dim >= 0) extents[cut.dim] = larger(cut.first, cut.later);
+            steps *= cut.dim < 0 ? cut.steps : cut.points / extents[cut.dim];
+        }
+        for (int dim = 0; dim < layer.dims(); ++dim) lines[product.kind[dim]] *= extents[dim];
+        // one group at a time has the room for itself
+        const auto words = [&](int own) {
+            return distinct_words(layer.spaces[product.operands[own]], extents) / lines[GROUPS];
+        };
+        one = first ? words(0) : Lanes(0);
+        other = second ? words(1) : Lanes(0);
     }
-    const Lanes first = distinct_words(layer.spaces[a], extents), second = distinct_words(layer.spaces[b], extents);
-    // of one group at a time, which has the room for itself
-    const Lanes one = first / groups, other = second / groups, space = larger(room, 1.0);
-    Lanes least = smaller(one + other * larger(one / space, 1.0), other + one * larger(other / space, 1.0));
-    // sums of a block of `height` rows and `width` columns at a time
-    const Lanes square = unfinished * one * columns / (other * rows);
-    const Lanes root = lanes_of([&](int lane) { return std::sqrt(square[lane]); });
-    const Lanes width = smaller(larger(root, unfinished / rows), columns);
-    const Lanes height = smaller(unfinished / width, rows);
-    least = smaller(least, one * columns / width + other * rows / height);
-    return larger(steps * groups * least, once);
+};
+
+}  // namespace
+
+// The most points side by side, as many as divide a tile of some size in a range.
+static double side_by_side_at_most(double least, double most, double along) {
+    double part = std::min(along, most);
+    for (double times = std::ceil(least / part); part > 1 && times * part > most; times = std::ceil(least / part))
+        part = std::max(std::floor(most / times), 1.0);     // the most of which so many are not too many
+    return part;
+}
+
+// One over the units at work at most, on average over a layer's work: as many as divide a tile, in full ones and in the
+// remaining one. Dimensions of one kind that loops cut together, or in tiles of different sizes, count as without limit.
+static Lanes work_of_units(const Product& product, const ProductUnits& units, const FusedLayer& last, const LoopCut* small,
+                           const LoopCut* large, const LoopCut* last_large, int loops) {
+    const FusedLayer& layer = product.layer;
+    Lanes result = 1;
+    for (int kind = 0; kind < KINDS; ++kind) {
+        const double along = units.along[kind];
+        double bound = 1;
+        int dims = 0, cut = -1, cutting = 0;
+        for (int dim = 0; dim < layer.dims(); ++dim)
+            if (product.kind[dim] == kind && layer.bounds[dim] > 1) {
+                bound *= layer.bounds[dim], ++dims;
+                for (int loop = 0; loop < loops; ++loop)
+                    if (large[loop].dim == dim) cut = loop, ++cutting;
+            }
+        if (!cutting) {
+            result *= 1 / side_by_side_at_most(bound, bound, along);
+        } else if (dims > 1 || cutting > 1) {
+            result *= 1 / along;
+        } else {
+            const LoopCut& own = large[cut];
+            const Mask alike = (own.first == own.usual()) & (own.ahead + own.behind == 0.0);
+            const double whole = last.bounds[last_large[cut].dim];
+            result *= lanes_of([&](int lane) {
+                if (!alike[lane]) return 1 / along;
+                const double least = small[cut].first[lane], most = own.first[lane];
+                const double full = std::floor(whole / last_large[cut].largest()[lane]) * least, left = bound - full;
+                const double rest = left > 0 && least == most ? side_by_side_at_most(left, left, along) : along;
+                return (full / side_by_side_at_most(least, most, along) + left / rest) / bound;
+            });
+        }
+    }
+    return result;
+}
+
+namespace {
+
+// The words of a product's operands that come in anew in each step, in one group of one tile.
+struct Stream {
+    const ProductTile& tile;        // the largest one
+    std::array<double, 3> units;    // rows, columns, summands that are in the home at once, at least
+    Lanes room;
+    double unfinished;              // sums that fit inside the home
+    bool windows[2];                // whether windows slide over an operand
+
+    // A block of one operand stays, beside as many rows or columns of the other one as lie side by side. Where windows
+    // slide over it, it stays in steps along the window, too.
+    Lanes block(int stays) const {
+        const Lanes& own = stays ? tile.other : tile.one;
+        const Lanes& its = stays ? tile.one : tile.other;
+        Lanes line = own / tile.lines[stays], other = its / tile.lines[1 - stays];
+        if (windows[stays]) line = smaller(line, tile.lines[2]), other = smaller(other, tile.lines[2]);
+        const Lanes left = room - other * units[1 - stays];
+        return select(left >= line * units[stays], own + its * larger(line * tile.lines[stays] / larger(left, 1.0), 1.0),
+                      NEVER);
+    }
+
+    // Sums of a block of rows and columns at a time, as far as they fit, and as far as the operands do in the home.
+    Lanes summed() const {
+        const auto& [high, wide, deep] = units;
+        const Lanes& rows = tile.lines[ROWS];
+        const Lanes& columns = tile.lines[COLUMNS];
+        const Lanes longer = tile.one * columns, shorter = tile.other * rows;
+        const Lanes square = lanes_of([&](int lane) {
+            return shorter[lane] > 0 ? longer[lane] > 0 ? std::sqrt(unfinished * longer[lane] / shorter[lane]) : 0 : NEVER;
+        });
+        const Lanes width = smaller(larger(larger(square, unfinished / rows), wide), smaller(columns, unfinished / high));
+        Lanes words = longer / width + shorter / smaller(unfinished / width, rows);
+        if (tile.first && tile.second) {
+            const Lanes both = room / deep;     // rows and columns together
+            const Lanes part = lanes_of([&](int lane) { return 1 / (1 + std::sqrt(shorter[lane] / longer[lane])); });
+            const Lanes broad = smaller(larger(larger(both * part, both - rows), wide), smaller(columns, both - high));
+            words = larger(words, longer / broad + shorter / smaller(both - broad, rows));
+        }
+        return words;
+    }
+
+    // The same where the rows and columns of tiles in a box are divided into whole numbers of blocks.
+    double summed_whole(const ProductTile& least, int lane) const {
+        const double high = units[0], wide = units[1], space = room[lane] / units[2];
+        const double most_rows = tile.lines[0][lane], rows = std::min(least.lines[0][lane], most_rows);
+        const double most_columns = tile.lines[1][lane], columns = std::min(least.lines[1][lane], most_columns);
+        double fewest = NEVER;
+        for (double across = 1; across <= most_columns / wide && tile.one[lane] * across < fewest; ++across) {
+            if (columns == most_columns && std::fmod(columns, across) != 0) continue;
+            const double left = tile.second ? space - columns / across : space;
+            const double most = std::min(unfinished / columns * across, tile.first ? left : left < 0 ? 0 : NEVER);
+            if (!(most >= high)) continue;
+            double down = std::max(std::ceil(rows / most * (1 - HIGHER)), 1.0);
+            while (rows == most_rows && down <= rows && std::fmod(rows, down) != 0) ++down;
+            if (most_rows / down >= high) fewest = std::min(fewest, tile.one[lane] * across + tile.other[lane] * down);
+        }
+        return fewest;
+    }
+};
+
+}  // namespace
+
+// The least words of a product's operands that come in anew in each step, all steps together. All sums of a block of rows
+// and columns lie on the chip while operands pass by, or a block of one operand lies in the home while the other passes by.
+// In smaller tiles more words come in per multiply-accumulate, so the largest tile counts, in parts of steps. Of work in
+// full tiles, a part `full` of all, the units divide the tile, and so do the blocks. `leaving`: whether sums may leave the
+// chip unfinished.
+static Lanes streamed(const Product& product, const LoopCut* small, const LoopCut* large, int loops, Spaces passing,
+                      Lanes room, double unfinished, const ProductUnits& units, std::size_t share, Lanes full, bool leaving) {
+    const ProductTile tile(product, large, loops, passing);
+    Stream stream{tile, {}, room, unfinished, {}};
+    for (int own = 0; own < 2; ++own)
+        for (const Rank& rank : product.layer.spaces[product.operands[own]].ranks) stream.windows[own] |= rank.terms.size() > 1;
+    const auto words = [&](double more_than, const ProductTile* least) {
+        stream.units = side_by_side(units, more_than);
+        const auto& [high, wide, deep] = stream.units;
+        Lanes sums = least ? lanes_of([&](int lane) { return stream.summed_whole(*least, lane); }) : stream.summed();
+        sums = select(mask_of(unfinished >= high * wide), sums, NEVER);
+        if (leaving) sums = smaller(sums, tile.one + tile.other + tile.lines[0] * tile.lines[1]);
+        Mask fits = room >= deep * ((tile.first ? high : 0) + (tile.second ? wide : 0));
+        for (int kind = 0; kind < GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
+        return select(fits, smaller(smaller(stream.block(0), stream.block(1)), sums), NEVER);
+    };
+    Lanes least = words(units.most * AT_WORK[share + 1], nullptr);
+    if ((full > 0.5).any()) {
+        const ProductTile smallest(product, small, loops, passing);
+        const Lanes whole = words(units.most * AT_WORK[share + 1], &smallest), rest = words(0, nullptr);
+        least = select((full > 0.5) & (rest < NEVER), full * whole + (1 - full) * rest, least);
+    }
+    return tile.steps * tile.lines[GROUPS] * least;
+}
+
+// The part of a layer's work in full tiles of all loops that cut it; 0 where windows make tiles differ.
+static Lanes full_part(const FusedLayer& layer, const FusedLayer& last, const LoopCut* small, const LoopCut* large,
+                       const LoopCut* last_large, int loops) {
+    Lanes part = 1;
+    for (int loop = 0; loop < loops; ++loop) {
+        const LoopCut& cut = large[loop];
+        if (cut.dim < 0) continue;
+        const Lanes steps = floor(last.bounds[last_large[loop].dim] / last_large[loop].largest());
+        const Mask alike = (cut.first == cut.usual()) & (cut.ahead + cut.behind == 0.0);
+        part *= where(alike, smaller(steps * small[loop].first / layer.bounds[cut.dim], 1.0));
+    }
+    return part;
 }
 
 // Leaves of the smallest tiles of a loop what is certain: padding shortens the first steps and the last ones. With as
@@ -120,10 +331,36 @@ static void inner_steps(const FusedSegment& segment, int loop, Cuts& cuts) {
     }
 }
 
-// Energy and cycles in eight boxes of one order, with the loops along which intermediates stay.
-static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>& layers, const HomeLevel& home,
-                     const LoopOrder& order, const std::array<std::uint8_t, MOST_LINKS>& kept, const Cuts& cuts, Lanes& energy,
-                     Lanes& cycles) {
+// The words that come from outside for a product, all steps together: with those that come again for lack of room, and
+// without. `share`: of the units at work; `full`: part of the work in full tiles.
+static std::pair<Lanes, Lanes> product_words(const Product& product, const LoopCut* small, const LoopCut* large, int loops,
+                                             const std::vector<Operand>& outside, Lanes least, Lanes room, double unfinished,
+                                             const ProductUnits& units, std::size_t share, Lanes full, bool leaving) {
+    static const std::vector<Choice> none{{0, 0, true}};
+    Lanes again = NEVER, once = NEVER;
+    for (const Choice& one : outside[0].choices)
+        for (const Choice& other : outside.size() > 1 ? outside[1].choices : none) {
+            const Spaces passing = Spaces(!one.stays) << outside[0].tensor |
+                (other.stays ? 0 : Spaces(1) << outside.back().tensor);
+            const Lanes held = one.held + other.held;
+            if (!(least >= held).any()) continue;
+            Lanes words = where(mask_of(!one.stays), one.reads) + where(mask_of(!other.stays), other.reads);
+            if (passing)
+                words = larger(words, streamed(product, small, large, loops, passing, room - held, unfinished, units, share, full,
+                                               leaving));
+            words += where(mask_of(one.stays), one.reads) + where(mask_of(other.stays), other.reads);
+            again = smaller(again, select(held > least, NEVER, words));
+            once = smaller(once, select(held > least, NEVER, one.reads + other.reads));
+        }
+    return {again, once};
+}
+
+// The least cost of each layer in eight boxes of one order, after the decisions of a part: [layer], by its units at work.
+// Infinite where no group fits. `crowded`: whether the residencies in which each operand has its fewest words do not fit
+// together.
+static std::vector<Costs> least_of(const FusedSegment& segment, const std::vector<LayerLeast>& layers, const HomeLevel& home,
+                                   const LoopOrder& order, const GroupPart& decided, const Cuts& cuts, Mask& crowded) {
+    const auto& kept = decided.kept;
     const int count = int(segment.layers.size()), loops = cuts.loops;
     const FusedLayer& last = segment.layers.back();
     const LoopCut *last_small = cuts.smallest(count - 1), *last_large = cuts.largest(count - 1);
@@ -147,6 +384,10 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
         for (int running = index; running <= segment.reader(index); ++running)
             room[running] = room[running] - (lying - rest);
     }
+    std::vector<std::vector<Operand>> outside;
+    for (int index = 0; index < count; ++index)
+        outside.push_back(list_operands(segment.layers[index], cuts.smallest(index), cuts.largest(index), loops, order.open,
+                                        layers[index].brought, decided.stays[index], resting));
     Lanes rounds = 1, sums = 1;     // rounds of the loops that add to sums, and words of these that stay
     Loops64 adding = 0;
     bool inside = false, home_sums = false;     // whether sums rest in the home, as other loops are inside such a loop
@@ -164,64 +405,79 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
     Lanes least = NEVER;
     for (Lanes& own : room) own = own - resting, least = smaller(least, own);
     const Mask never = ((rounds > 1) & (sums > last.sums_room)) | (least < 0);
-    energy = cycles = 0;
-    std::vector<Choice> choices, others;
+    Lanes together = 0;
+    for (const auto& operands : outside)
+        for (const Operand& operand : operands) {
+            Lanes fewest = NEVER, lying = 0;
+            for (const Choice& one : operand.choices) {
+                const Mask better = (least >= one.held) & (one.reads < fewest);
+                fewest = select(better, one.reads, fewest);
+                lying = select(better, one.held, lying);
+            }
+            together += lying;
+        }
+    crowded = together > least;
+    std::vector<Costs> found(count);
+    for (Costs& own : found) own.fill({NEVER, NEVER});
     for (int index = 0; index < count; ++index) {
         const FusedLayer& layer = segment.layers[index];
         const LayerLeast& own = layers[index];
+        const bool ends = index + 1 == count;
         const LoopCut *small = cuts.smallest(index), *large = cuts.largest(index);
         const Lanes times = computed(layer, large, loops);
-        Lanes reads = 0, writes = own.written;  // words from and to the outermost level
-        Lanes inward = 0;                       // words that the home reads
-        std::vector<int> outside;
-        for (int t = 0; t < int(layer.spaces.size()); ++t) {
-            if (layer.spaces[t].written) continue;
-            if (!(layer.handed >> t & 1)) outside.push_back(t);
-            // each step takes what its tile needs
+        const Lanes full = full_part(layer, last, small, large, last_large, loops);
+        std::optional<Product> product;
+        Lanes work = 0;     // cycles of the arithmetic
+        if (own.units.known) {
+            product.emplace(layer);
+            work = own.units.computes * work_of_units(*product, own.units, last, small, large, last_large, loops);
+        }
+        Lanes inward = 0;   // words that the home reads: each step takes what its tile needs
+        for (int t = 0; t < int(layer.spaces.size()); ++t)
             if (own.through >> t & 1)
                 inward += larger(own.inward[t] * times, fetched(layer, t, large, loops, 0, false) * own.done);
-        }
-        const auto list = [&](int t, std::vector<Choice>& found) {
-            list_choices(layer, t, small, large, loops, order.open, own.brought >> t & 1, found);
-        };
-        if (own.streams && outside.size() == 2) {
-            list(outside[0], choices);
-            list(outside[1], others);
-            const double once = own.once[outside[0]] + own.once[outside[1]];
-            const Lanes passing = streamed(layer, large, loops, room[index], own.unfinished, once);
-            reads = NEVER;
-            for (const Choice& one : choices)
-                for (const Choice& other : others) {
-                    Lanes words = one.reads + other.reads;
-                    if (!one.stays && !other.stays) words = larger(words, passing);
-                    reads = smaller(reads, select(one.held + other.held > least, NEVER, words));
-                }
-            reads = larger(reads * own.done, once);
-        } else {
-            for (int t : outside) {
-                list(t, choices);
-                Lanes words = NEVER;
-                for (const Choice& one : choices) words = smaller(words, select(one.held > least, NEVER, one.reads));
-                reads += larger(words * own.done, own.once[t]);
-            }
-        }
-        const Lanes back = index + 1 == count ? words_of(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : 0;
+        const Lanes back = ends ? words_of(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : Lanes(0);
         if (home_sums) inward += back;
-        energy += own.energy * times + reads * own.fill + inward * layer.home_price[0];
-        if (order.spilled) {
-            reads += back;
-            writes += back;
+        const Lanes spilled = order.spilled ? back : Lanes(0);
+        double once = 0;
+        for (const Operand& operand : outside[index]) once += own.once[operand.tensor];
+        for (std::size_t share = 0; share < found[index].size(); ++share) {
+            Lanes reads = 0, fills = 0;     // words from the outermost level: all, and those that come in for certain
+            Lanes cycles = larger(own.cycles, work);
+            if (own.units.known && !outside[index].empty()) {
+                std::tie(reads, fills) = product_words(
+                    *product, small, large, loops, outside[index], least, room[index],
+                    ends ? last.sums_room : own.unfinished, own.units, share, full, ends);
+                const Lanes slower = select(full > 0.5, full / AT_WORK[share] + (1 - full), 1 / AT_WORK[share]);
+                cycles = larger(cycles, own.units.computes / own.units.most * slower);
+            } else {
+                for (const Operand& operand : outside[index]) {
+                    Lanes words = NEVER;
+                    for (const Choice& one : operand.choices)
+                        words = smaller(words, select(one.held > least, NEVER, one.reads));
+                    fills += larger(words * own.done, own.once[operand.tensor]);
+                }
+                reads = fills;
+            }
+            const bool all = !(reads > fills).any();    // nothing comes again: fewer units at work gain nothing
+            reads = larger(reads * (own.units.known ? own.done : 1), once) + spilled;
+            fills = larger(fills * (own.units.known ? own.done : 1), once);
+            const Lanes writes = own.written + spilled;
+            auto& [energy, time] = found[index][share];
+            energy = own.energy * times + fills * own.fill + inward * layer.home_price[0] + reads * layer.read +
+                writes * layer.write;
+            time = larger(larger(cycles * times, inward / home.bandwidth), (reads + writes) / layer.words_per_cycle);
+            energy = select(never, NEVER, energy * segment.repeat);
+            time = time * segment.repeat;
+            if (all) break;
         }
-        energy += reads * layer.read + writes * layer.write;
-        cycles += larger(larger(own.cycles * times, inward / home.bandwidth), (reads + writes) / layer.words_per_cycle);
     }
-    energy = select(never, NEVER, energy * segment.repeat);
-    cycles = select(never, NEVER, cycles * segment.repeat);
+    return found;
 }
 
 }  // namespace FADIFF_LANES
 
-void GroupBound::evaluate(std::vector<GroupPart>& parts) const {
+void GroupBound::evaluate(std::vector<GroupPart>& parts) {
     const LoopOrder& order = orders_[parts[0].order];
     const std::size_t count = segment_.layers.size();
     const int loops = int(order.dims.size());
@@ -230,6 +486,7 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) const {
     Cuts cuts{std::vector<LoopCut>(count * loops), std::vector<LoopCut>(count * loops), loops};
     Box small, large;
     for (std::size_t first = 0; first < parts.size(); first += LANES) {
+        bounded_ += count;
         const auto part = [&](int lane) -> GroupPart& { return parts[std::min(first + lane, parts.size() - 1)]; };
         for (int loop = 0; loop < loops; ++loop) {
             small.lanes[loop] = lanes_of([&](int lane) { return part(lane).least[loop]; });
@@ -238,9 +495,18 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) const {
         cut_layers(segment_, order.dims, small.lanes, retained, cuts.small.data(), true);
         cut_layers(segment_, order.dims, large.lanes, retained, cuts.large.data(), true);
         for (int loop = 0; loop < loops; ++loop) inner_steps(segment_, loop, cuts);
-        Lanes energy, cycles;
-        least_of(segment_, layers_, home_, order, parts[0].kept, cuts, energy, cycles);
-        for (int lane = 0; lane < LANES; ++lane) part(lane).energy = energy[lane], part(lane).cycles = cycles[lane];
+        Mask crowded;
+        const std::vector<Costs> costs = least_of(segment_, layers_, home_, order, parts[0], cuts, crowded);
+        for (int lane = 0; lane < LANES; ++lane) {
+            part(lane).crowded = crowded[lane];
+            std::vector<std::array<LeastCost, AT_WORK.size() - 1>>& found = part(lane).layers;
+            found.clear();
+            for (const Costs& own : costs) {
+                found.emplace_back();
+                for (std::size_t share = 0; share < own.size(); ++share)
+                    found.back()[share] = {own[share].first[lane], own[share].second[lane]};
+            }
+        }
     }
 }
 
@@ -257,28 +523,64 @@ GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> laye
     evaluate(parts_);
 }
 
+double price_of(const GroupPart& part, const Price& price) {
+    double sum = part.layers.empty() ? NEVER : 0;
+    for (const auto& layer : part.layers) {
+        double least = NEVER;
+        for (const LeastCost& cost : layer)
+            if (cost.energy < NEVER) least = std::min(least, price.of(cost.energy, cost.cycles));
+        sum += least;
+    }
+    return sum;
+}
+
 double GroupBound::lower(const Price& price) const {
     double least = NEVER;
-    for (const GroupPart& part : parts_) least = std::min(least, price.of(part.energy, part.cycles));
+    for (const GroupPart& part : parts_) least = std::min(least, price_of(part, price));
     return least;
 }
 
-// Boxes are divided until the steps of each loop are known. Once no loop has many more steps in one of the box's tiles
-// than in another, the order is chosen; then whether an intermediate stays along a loop or is made again, where the less
-// costly of both costs most; where that costs nothing yet, the box first. False where nothing is left to divide.
-bool GroupBound::divide(const GroupPart& part, const Price& price, std::vector<GroupPart>& found) const {
+// How many residencies an operand from outside may have in an order.
+int GroupBound::choices_of(std::size_t layer, int tensor, const LoopOrder& order) const {
+    const std::size_t loops = order.dims.size();
+    std::vector<LoopCut> cuts(segment_.layers.size() * loops);
+    std::vector<Choice> found;
+    Box sizes;
+    for (std::size_t loop = 0; loop < loops; ++loop) sizes.lanes[loop] = 1;
+    cut_layers(segment_, order.dims, sizes.lanes, std::vector<Loops64>(segment_.links.size(), 0), cuts.data(), true);
+    const LoopCut* own = cuts.data() + layer * loops;
+    list_choices(segment_.layers[layer], tensor, own, own, int(loops), false, layers_[layer].brought >> tensor & 1, found);
+    return int(found.size());
+}
+
+// The box of a part in two along a loop: by steps, or by tile sizes where all have as many steps.
+void GroupBound::halve(const GroupPart& part, std::size_t loop, std::vector<GroupPart>& found) const {
+    const double bound = segment_.layers.back().bounds[orders_[part.order].dims[loop]];
+    const double most = std::ceil(bound / part.least[loop]), least = std::ceil(bound / part.most[loop]);
+    double size = std::floor((part.least[loop] + part.most[loop]) / 2) + 1;
+    if (most > least)   // the least tile in at most as many steps as in the middle
+        size = std::ceil(bound / std::min(std::max(std::floor(std::sqrt(most * least)), least), most - 1));
+    found.insert(found.end(), 2, part);
+    found[found.size() - 2].most[loop] = size - 1;
+    found.back().least[loop] = size;
+}
+
+// Boxes are divided until no loop has many more steps in one of a box's tiles than in another; then the order is chosen.
+// After that, whether an intermediate stays along a loop or is made again, and the residency of an operand from outside, where
+// the least costly case costs most; where that costs nothing yet, the box first, by steps and then by sizes. False where
+// nothing is left to divide.
+bool GroupBound::divide(const GroupPart& part, const Price& price, std::vector<GroupPart>& found) {
     const LoopOrder& order = orders_[part.order];
     const std::vector<double>& bounds = segment_.layers.back().bounds;
     const std::size_t loops = order.dims.size();
-    std::vector<double> most, least;    // steps
-    double widest = 1;
+    std::vector<double> ratio;      // of the most steps to the least
     for (std::size_t loop = 0; loop < loops; ++loop) {
-        most.push_back(std::ceil(bounds[order.dims[loop]] / part.least[loop]));
-        least.push_back(std::ceil(bounds[order.dims[loop]] / part.most[loop]));
-        widest = std::max(widest, most[loop] / least[loop]);
+        const double bound = bounds[order.dims[loop]];
+        ratio.push_back(std::ceil(bound / part.least[loop]) / std::ceil(bound / part.most[loop]));
     }
+    const double widest = *std::max_element(ratio.begin(), ratio.end());
     found.clear();
-    if (widest < WIDE && order.open) {
+    if (order.open && widest < WIDE) {
         for (std::size_t number = 1; number < orders_.size(); ++number) {
             std::vector<GroupPart> one{part};
             one[0].order = int(number);
@@ -292,10 +594,17 @@ bool GroupBound::divide(const GroupPart& part, const Price& price, std::vector<G
         }
         return true;
     }
-    const double bar = widest > 1 ? price.of(part.energy, part.cycles) * (1 + HIGHER) : -1;
-    double best = bar;
-    for (std::size_t loop = 0; widest < WIDE && loop < loops; ++loop)
-        for (std::size_t link = shared_.size(); most[loop] > 1 && link-- > 0;) {
+    const double now = price_of(part, price);
+    bool wide = false;
+    for (std::size_t loop = 0; loop < loops; ++loop) wide |= part.least[loop] < part.most[loop];
+    double best = wide ? now * (1 + HIGHER) : -1;
+    const auto consider = [&](std::vector<GroupPart> parts) {
+        double value = NEVER;
+        for (const GroupPart& one : parts) value = std::min(value, price_of(one, price));
+        if (value > best) best = value, found = std::move(parts);
+    };
+    for (std::size_t loop = 0; loop < loops; ++loop)
+        for (std::size_t link = shared_.size(); !order.open && part.least[loop] < bounds[order.dims[loop]] && link-- > 0;) {
             const std::uint8_t bit = std::uint8_t(1 << loop);
             if (((part.again[link] | part.kept[link]) & bit) ||
                 std::find(shared_[link].begin(), shared_[link].end(), order.dims[loop]) == shared_[link].end())
@@ -307,30 +616,52 @@ bool GroupBound::divide(const GroupPart& part, const Price& price, std::vector<G
             stays[0].kept[link] |= bit;
             stays[0].most[loop] = std::min(stays[0].most[loop], bounds[order.dims[loop]] - 1);
             evaluate(stays);
-            const double value = std::min(price.of(made[0].energy, made[0].cycles),
-                                          price.of(stays[0].energy, stays[0].cycles));
-            if (value > best) {
-                best = value;
-                found = {std::move(made[0]), std::move(stays[0])};
-            }
+            consider({made[0], stays[0]});
             break;
         }
-    if (best > bar) return true;
-    if (widest == 1) return false;
-    found.assign(1, part);
-    for (std::size_t loop = 0; loop < loops; ++loop) {
-        const double ratio = most[loop] / least[loop];
-        if (ratio == 1 || ratio * ratio < widest) continue;
-        const double steps = std::min(std::max(std::floor(std::sqrt(most[loop] * least[loop])), least[loop]),
-                                      most[loop] - 1);
-        const double size = std::ceil(bounds[order.dims[loop]] / steps);  // the least tile in at most so many steps
-        for (std::size_t index = 0, before = found.size(); index < before; ++index) {
-            found.push_back(found[index]);
-            found[index].most[loop] = size - 1;
-            found.back().least[loop] = size;
+    for (std::size_t layer = 0; !order.open && part.crowded && layer < segment_.layers.size(); ++layer) {
+        const FusedLayer& own = segment_.layers[layer];
+        for (auto [t, slot] = std::pair(0, std::size_t(0)); t < int(own.spaces.size()) && slot < 2; ++t) {
+            if (own.spaces[t].written || own.handed >> t & 1) continue;
+            if (!part.stays[layer][slot]) {
+                std::vector<GroupPart> trial;
+                for (int choice = 0; choice < choices_of(layer, t, order); ++choice) {
+                    std::vector<GroupPart> one{part};
+                    one[0].stays[layer][slot] = std::uint8_t(choice + 1);
+                    evaluate(one);
+                    trial.push_back(std::move(one[0]));
+                }
+                consider(std::move(trial));
+            }
+            ++slot;
         }
     }
-    evaluate(found);
+    if (!found.empty()) return true;
+    if (!wide) return false;
+    if (widest > 1) {
+        found.assign(1, part);
+        for (std::size_t loop = 0; loop < loops; ++loop) {
+            if (ratio[loop] == 1 || ratio[loop] * ratio[loop] < widest) continue;
+            std::vector<GroupPart> halves;
+            for (const GroupPart& box : found) halve(box, loop, halves);
+            found = std::move(halves);
+        }
+        evaluate(found);
+        return true;
+    }
+    // sizes with as many steps: of the loop along which the price rises most on average, at most to twice as much
+    std::vector<GroupPart> boxes;
+    for (std::size_t loop = 0; loop < loops; ++loop)
+        if (part.least[loop] < part.most[loop]) halve(part, loop, boxes);
+    evaluate(boxes);
+    const auto rise = [&](const GroupPart& box) { return std::min(price_of(box, price), 2 * now); };
+    double highest = 0;
+    for (std::size_t box = 0; box < boxes.size(); box += 2) {
+        const double sum = rise(boxes[box]) + rise(boxes[box + 1]);
+        if (sum <= highest * (1 + HIGHER)) continue;
+        highest = sum;
+        found = {boxes[box], boxes[box + 1]};
+    }
     return true;
 }
 
@@ -338,19 +669,18 @@ std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most)
     using Ranked = std::pair<double, std::size_t>;
     std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>> waiting;
     for (std::size_t index = 0; index < parts_.size(); ++index)
-        if (const double value = price.of(parts_[index].energy, parts_[index].cycles); value < bar)
+        if (const double value = price_of(parts_[index], price); value < bar)
             waiting.push({value, index});
-    std::size_t made = 0;
+    const std::size_t before = bounded_;
     std::vector<GroupPart> found;
     std::vector<std::size_t> gone;
-    while (!waiting.empty() && made < most) {
+    while (!waiting.empty() && bounded_ - before < most) {
         const std::size_t index = waiting.top().second;
         if (!divide(parts_[index], price, found)) break;
         waiting.pop();
-        made += found.size() * segment_.layers.size();
         gone.push_back(index);
         for (GroupPart& part : found) {
-            if (part.energy == NEVER) continue;
+            if (price_of(part, price) == NEVER) continue;
             std::size_t place = parts_.size();
             if (gone.empty()) {
                 parts_.push_back(std::move(part));
@@ -359,7 +689,7 @@ std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most)
                 gone.pop_back();
                 parts_[place] = std::move(part);
             }
-            if (const double value = price.of(parts_[place].energy, parts_[place].cycles); value < bar)
+            if (const double value = price_of(parts_[place], price); value < bar)
                 waiting.push({value, place});
         }
     }
@@ -368,7 +698,7 @@ std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most)
         if (index + 1 < parts_.size()) parts_[index] = std::move(parts_.back());
         parts_.pop_back();
     }
-    return made;
+    return bounded_ - before;
 }
 
 }  // namespace fadiff

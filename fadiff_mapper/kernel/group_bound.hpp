@@ -16,6 +16,18 @@
 
 namespace fadiff {
 
+// Units at work side by side in a product of two operands. Rows are the points of the output that the first operand alone
+// moves, columns those that the second one moves, summands those that both move and the output does not, groups those that
+// all three have.
+struct ProductUnits {
+    bool known = false;                         // whether the layer is such a product, with both operands in the home
+    double computes = 0;                        // multiply-accumulates, each once
+    double most = 1;                            // units
+    std::array<double, 5> along{1, 1, 1, 1, 1}; // rows, columns, summands, groups, steps along windows side by side at most
+    std::array<double, 3> beside{1, 1, 1};      // units at most, where no rows, no columns, no summands lie side by side
+    std::array<double, 3> whole{0, 0, 0};       // rows, columns, summands that no loop cuts; 0: loops may cut them
+};
+
 // What no mapping of a layer in a group undercuts, all steps together.
 struct LayerLeast {
     double energy = 0, cycles = 0;  // on the chip, without reads and fills of the home, each operation once
@@ -23,7 +35,7 @@ struct LayerLeast {
     double done = 1;                // the part of the layer that groups need
     double fill = 0;                // pJ that a word from outside costs beside its read
     double unfinished = 0;          // words of sums that fit where they need not be finished
-    bool streams = false;           // whether a tile's operands are known to come again for lack of room
+    ProductUnits units;
     Spaces through = 0;             // operands that the home keeps in every mapping
     Spaces brought = 0;             // operands that an earlier layer may have brought
     std::vector<double> once;       // [T] distinct words
@@ -43,13 +55,27 @@ struct HomeLevel {
 
 constexpr std::size_t MOST_LOOPS = 8, MOST_LINKS = 16;   // of a group that is divided
 
+// By how many units of a layer are at work: a share of the most, down to that of the next entry.
+constexpr std::array<double, 6> AT_WORK{1.0, 15.0 / 16, 1.0 / 2, 1.0 / 4, 1.0 / 8, 0.0};
+
+struct LeastCost {
+    double energy, cycles;
+};
+
 // A part of all groups; words stay, or are made again, along loops: bits by position in the order.
 struct GroupPart {
     int order = 0;
     std::array<std::uint8_t, MOST_LINKS> again{}, kept{};   // by link
+    // by layer and operand from outside: the number of its residency from 1 on, 0 where it may be any
+    std::array<std::array<std::uint8_t, 2>, MOST_LINKS + 1> stays{};
     std::array<double, MOST_LOOPS> least{}, most{};         // tile sizes, by position in the order
-    double energy = 0, cycles = 0;
+    bool crowded = false;   // whether operands from outside that stay as long as each could alone do not fit together
+    // by layer, and by how many of its units are at work; none where no group fits
+    std::vector<std::array<LeastCost, AT_WORK.size() - 1>> layers;
 };
+
+// The least price of a part: of each layer with the units at work that cost least; infinite where no group fits.
+double price_of(const GroupPart& part, const Price& price);
 
 class GroupBound {
 public:
@@ -65,10 +91,13 @@ public:
     // parts were bounded; returns their number.
     std::size_t refine(const Price& price, double bar, std::size_t most);
 
+    // The least costs of parts of one order after the same decisions.
+    void evaluate(std::vector<GroupPart>& parts);
+
 private:
-    bool divide(const GroupPart& part, const Price& price, std::vector<GroupPart>& found) const;
-    // Of parts of one order in which intermediates stay along the same loops.
-    void evaluate(std::vector<GroupPart>& parts) const;
+    int choices_of(std::size_t layer, int tensor, const LoopOrder& order) const;
+    void halve(const GroupPart& part, std::size_t loop, std::vector<GroupPart>& found) const;
+    bool divide(const GroupPart& part, const Price& price, std::vector<GroupPart>& found);
 
     const FusedSegment& segment_;
     std::vector<LayerLeast> layers_;
@@ -76,6 +105,7 @@ private:
     std::vector<LoopOrder> orders_;
     std::vector<std::vector<int>> shared_;
     std::vector<GroupPart> parts_;
+    std::size_t bounded_ = 0;   // layers of parts, eight parts side by side
 };
 
 }  // namespace fadiff

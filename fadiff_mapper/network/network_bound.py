@@ -26,11 +26,12 @@ tangent to its hyperbola, until a line passes through it: a cutting-plane method
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, pairwise, permutations
 from math import inf, prod, sqrt
+from typing import Any
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware
@@ -59,8 +60,9 @@ most, where plans trade energy against cycles all along a hyperbola: a limit of 
 LOOPS = 5
 """Loops of a group at most that are divided by order: 120 orders. A limit of time."""
 
-MOST_WORK = 1_500_000
-"""Layers of parts of groups that are bounded unless a gap is asked for: a limit of time, one to two seconds."""
+MOST_WORK = 2_000_000
+"""Layers of parts of groups that are bounded unless a gap is asked for, eight parts side by side: a limit of time, some
+four seconds."""
 
 WORK, RAISED = 10_000, 2e-3
 """Layers of parts of one segment's groups that are bounded before the path is found again; and the part by which the
@@ -190,7 +192,7 @@ class NetworkLeast:
         at = [(1.0, 0.0), (0.0, 1.0)]   # prices by falling weight of energy: neighbours meet at the corners
         if apart.energy_pj and apart.cycles:
             at.insert(1, (1 / apart.energy_pj, 1 / apart.cycles))
-            most -= self.raise_price(*at[1], most, over)
+            most -= self.raise_price(*at[1], most / 2, over)    # as prices change, half of the rest each time
         while True:
             lines = [(energy, cycles, self.price(energy, cycles)) for energy, cycles in at]
             corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
@@ -199,7 +201,7 @@ class NetworkLeast:
             if not prod(corners[least]):    # a network without energy
                 return 0.0
             energy, cycles = 1 / corners[least][0], 1 / corners[least][1]
-            most -= self.raise_price(energy, cycles, most, over)
+            most -= self.raise_price(energy, cycles, most / 2, over)
             if self.price(energy, cycles) <= 2 * (1 + TANGENT) or len(at) == MOST_LINES:
                 return SLACK * prod(corners[least])
             at.insert(least + 1, (energy, cycles))
@@ -384,6 +386,10 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     machine = prepare_layer(layers[0].spec.arch, last, layers[0].spec.tables).machine
     bandwidth = float(min(machine.shared_bandwidth[home, 0], machine.read_bandwidth[home, 0]))
     fill = word_energy(machine).fill[home]
+    cuts = {len(segment.links): set(dims)}  # what shared loops cut of each layer
+    for index in reversed(range(len(segment.links))):
+        cuts[index] = {own for own, theirs in segment.links[index].dims.items()
+                       if theirs in cuts[segment.reader(index)]}
     tables, bases = [], []
     for index, (layer, problem) in enumerate(zip(layers, segment.problems, strict=True)):
         assert layer.least
@@ -399,7 +405,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             "written": layer.done * problem.tensor_size(problem.output) * layer.written, "done": layer.done,
             "fill": float(fill.min()) if all(space.name in keep for space in outside) else 0.0,
             "unfinished": sums_room(layer.spec, home, float(usable)),
-            "streams": not read and all(space.name in keep for space in outside) and streams(problem),
+            **product_units(layer, problem, cuts[index], {space.name for space in outside} <= keep),
             "through": sum(1 << t for t in through),
             "brought": sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
             "once": [0.0 if space.name in brought else layer.done * touched_words(space, problem.bounds)
@@ -429,13 +435,36 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
                       [[number[dim] for dim in dims if dim in own] for own in shared])
 
 
-def streams(problem: Problem) -> bool:
-    """Whether a layer multiplies two operands, one without windows, and each dimension of its output moves one."""
-    product = [space for space in problem.dataspaces if all(
-        len(rank) == 1 and abs(rank[0].coefficient) == 1 for rank in space.ranks)]
+def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home: bool) -> dict[str, Any]:
+    """The units of a layer side by side in the kernel's form, if it is a product of two operands in the home.
+
+    One operand at least has no windows, each dimension of the output moves an operand, and each other one both.
+
+    Args:
+        layer: The layer.
+        problem: Its problem as in the group.
+        cut: The dimensions that shared loops may cut.
+        in_home: Whether the home keeps both operands in every mapping.
+    """
     operands = [space for space in problem.dataspaces if space is not problem.output]
-    return (len(operands) == 2 and problem.output in product and any(space in product for space in operands)
-            and problem.output.dimensions <= operands[0].dimensions | operands[1].dimensions)
+    plain = [space for space in problem.dataspaces if all(
+        len(rank) == 1 and abs(rank[0].coefficient) == 1 for rank in space.ranks)]
+    output, dims = problem.output, frozenset(problem.dimensions)
+    if not (in_home and layer.least and len(operands) == 2 and output in plain
+            and any(own in plain for own in operands)):
+        return {}
+    first, second = (own.dimensions for own in operands)
+    if not output.dimensions <= first | second or (first ^ second) - output.dimensions:
+        return {}
+    own = {rank[0].dimension for space in operands for rank in space.ranks if len(rank) == 1}
+    windows = {term.dimension for space in operands for rank in space.ranks if len(rank) > 1 for term in rank}
+    kinds = [output.dimensions & first - second, output.dimensions & second - first, own - windows - output.dimensions]
+    groups = first & second & output.dimensions
+    return {"units": {
+        "computes": layer.done * problem.computes, "most": layer.least.units(dims),
+        "along": [layer.least.units(frozenset(kind)) for kind in (*kinds, groups, dims.difference(groups, *kinds))],
+        "beside": [layer.least.units(dims - kind) for kind in kinds],
+        "whole": [0.0 if cut & kind else float(prod(problem.bounds[dim] for dim in kind)) for kind in kinds]}}
 
 
 def sums_room(spec: Spec, most: int, otherwise: float) -> float:

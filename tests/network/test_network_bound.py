@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import torch
@@ -24,6 +25,8 @@ from fadiff_mapper.fusion.group_legality import checked_costs, structure_violati
 from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, metric_value, summed
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words
+from fadiff_mapper.kernel._kernel import GroupBound
+from fadiff_mapper.network import network_bound
 from fadiff_mapper.network.network_bound import LeastGroup, LeastLayer, NetworkLeast, network_least
 from fadiff_mapper.network.planning import PlanningRun, planned_groups
 from fadiff_mapper.network.tile_mappings import LIGHT, TileMemory, with_mappings
@@ -87,8 +90,8 @@ def test_no_group_in_any_loops_is_below_its_bound(name: str, design: str) -> Non
     short = [segment for segment in run.segments if len(segment.nodes) < 5]
     memory, compared = TileMemory(), 0
     while compared < 12:
-        for names, point in drawn_points(random, run, short, memory):
-            assert_bounds(least, names, point)
+        for segment, _, point in drawn_points(random, run, short, memory):
+            assert_bounds(least, segment.nodes, point)
             compared += 1
 
 
@@ -100,25 +103,98 @@ ODD = {  # input and (outputs, kernel, stride, padding) of each convolution
     "steps that compute nothing": ((4, 13, 13), ((8, 3, 1, 1), (8, 3, 1, 1), (4, 1, 1, 0)))}
 
 
-@pytest.mark.parametrize("case", ODD)
-@pytest.mark.parametrize("design", ["gemmini_small", "quickstart/design"])
-def test_no_group_with_odd_windows_is_below_its_bound(case: str, design: str) -> None:
-    """Random groups of small networks, above the bound of the whole segment however far it is divided."""
+def odd_run(case: str, design: str) -> PlanningRun:
+    """The run of a small network with odd windows."""
     (channels, *_), layers = ODD[case]
     modules = []
     for outputs, *window in layers:
         modules.append(nn.Conv2d(channels, outputs, *window))
         channels = outputs
-    network = load_network(nn.Sequential(*modules), torch.zeros(1, *ODD[case][0]))
-    run, random = bounded_run(network, design), Random(1)
+    return bounded_run(load_network(nn.Sequential(*modules), torch.zeros(1, *ODD[case][0])), design)
+
+
+@pytest.mark.parametrize("case", ODD)
+@pytest.mark.parametrize("design", ["gemmini_small", "quickstart/design"])
+def test_no_group_with_odd_windows_is_below_its_bound(case: str, design: str) -> None:
+    """Random groups of small networks, above the bound of the whole segment however far it is divided."""
+    run, random = odd_run(case, design), Random(1)
     least = least_of(run.workload, run.hardware, run.results, run.segments)
     assert least
     memory, compared = TileMemory(), 0
     for _ in range(4):
-        for names, point in drawn_points(random, run, run.segments, memory):
-            assert_bounds(least, names, point)
+        for segment, _, point in drawn_points(random, run, run.segments, memory):
+            assert_bounds(least, segment.nodes, point)
             compared += 1
     assert compared > 5
+
+
+@pytest.mark.parametrize(("network", "design", "rounds"), [
+    ("steps that compute nothing", "gemmini_small", 6), ("a first layer with holes", "arch/weight_stationary", 6),
+    *(pytest.param(case, design, 20, marks=pytest.mark.slow) for case in (*ODD, "mobilenet_v1", "gpt3_6b7_block")
+      for design in ("gemmini_small", "arch/eyeriss_like", "arch/weight_stationary"))])
+def test_no_part_of_groups_is_above_a_group_in_it(network: str, design: str, rounds: int,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random groups against parts that hold them: their own sizes and decisions, wider ones, and all orders."""
+    given: list[tuple[list[tuple[list[int], bool]], list[list[int]]]] = []
+
+    def made(*arguments: Any) -> GroupBound:
+        given.append(arguments[-2:])
+        return GroupBound(*arguments)
+    monkeypatch.setattr(network_bound, "GroupBound", made)
+    run, random = odd_run(network, design) if network in ODD else bounded_run(network, design), Random(2)
+    least = least_of(run.workload, run.hardware, run.results, run.segments)
+    assert least
+    memory, compared, outermost = TileMemory(), 0, run.hardware.arch.level_names()[-1]
+    for _ in range(rounds):
+        short = [segment for segment in run.segments if len(segment.nodes) < 5]
+        for segment, group, point in drawn_points(random, run, short, memory):
+            bound, last = least.groups[segment.nodes].parts(), run.by_node[segment.nodes[-1]].spec
+            if not bound or any(level.name == group.sums and segment.problems[-1].output.name in here.bypass
+                                for level, here in zip(last.arch.levels, last.constraints.levels, strict=True)):
+                continue    # sums rest in a level only where the constraints let it keep them
+            saved = least.credits.get(segment.nodes, NOTHING)
+            for part in parts_around(random, segment, group, *given[-1], outermost):
+                for energy, cycles in ((point.energy_pj, inf), (inf, point.cycles), (point.energy_pj, point.cycles)):
+                    most = (point.energy_pj + saved.energy_pj) / energy + (point.cycles + saved.cycles) / cycles
+                    assert bound.part_price(*part, energy, cycles) <= most * (1 + 1e-9), (group, part)
+                    compared += 1
+    assert compared > 5
+
+
+def parts_around(random: Random, segment: Segment, group: FusedGroup, orders: Sequence[tuple[list[int], bool]],
+                 shared: Sequence[Sequence[int]], outermost: str) -> Iterator[tuple[Any, ...]]:
+    """Parts that hold a group, as `GroupBound.part_price` takes them; none where its order is that of another loop that
+    is interchangeable."""
+    last = segment.problems[-1]
+    names, tiles = last.dimensions, {loop.dim: loop.tile for loop in group.loops if loop.tile < last.bounds[loop.dim]}
+    adds = any(dim not in last.output.dimensions for dim in tiles)
+    rests = group.sums == outermost     # whether sums leave the chip between steps
+    whole = [names[dim] for dim in orders[0][0] if names[dim] not in tiles]
+    # loops of one step add to no sums: those that would are the innermost ones
+    wanted = [*(dim for dim in whole if dim in last.output.dimensions), *tiles,
+              *(dim for dim in whole if dim not in last.output.dimensions)]
+    for number, (dims, spilled) in enumerate(orders, 1):
+        if [names[dim] for dim in dims] != wanted or (adds and spilled != rests):
+            continue
+        for kind in ("exact", "wider", "wider", "open"):
+            least = [float(tiles.get(names[dim], last.bounds[names[dim]])) for dim in dims]
+            most, again, kept = list(least), [0] * len(group.links), [0] * len(group.links)
+            for position, dim in enumerate(dims):
+                if kind == "exact" or random.random() < 0.5:
+                    for link, own in enumerate(group.links):
+                        if names[dim] in tiles and dim in shared[link] and kind != "open":
+                            (kept if names[dim] in own.stay.across else again)[link] |= 1 << position
+                else:
+                    least[position] = float(random.randint(1, int(least[position])))
+                    most[position] = float(random.randint(int(most[position]), last.bounds[names[dim]]))
+            stays = [(0, 0)] * len(group.layers)
+            if kind == "exact" and not segment.shared and not any(layer.operands for layer in group.layers):
+                stays = [(1, 1)] * len(group.layers)
+            if kind == "open":      # whose sizes are those of the first order
+                place = {dim: position for position, dim in enumerate(dims)}
+                least, most = ([sizes[place[dim]] for dim in orders[0][0]] for sizes in (least, most))
+            yield 0 if kind == "open" else number, again, kept, stays, least, most
+        return
 
 
 @pytest.mark.parametrize("design", ["gemmini_small", "quickstart/design"])
@@ -130,24 +206,24 @@ def test_no_group_of_attention_is_below_its_bound(design: str) -> None:
     trees = [segment for segment in run.segments if segment.shared]
     memory, compared = TileMemory(), 0
     for _ in range(4):
-        for names, point in drawn_points(random, run, trees, memory):
-            assert_bounds(least, names, point)
+        for segment, _, point in drawn_points(random, run, trees, memory):
+            assert_bounds(least, segment.nodes, point)
             compared += 1
     assert compared > 5
 
 
 def drawn_points(random: Random, run: PlanningRun, among: Sequence[Segment],
-                 memory: TileMemory) -> Iterator[tuple[tuple[str, ...], OperatingPoint]]:
-    """Up to 12 random groups of some segments that can run: their layers, and their exact energy and cycles."""
+                 memory: TileMemory) -> Iterator[tuple[Segment, FusedGroup, OperatingPoint]]:
+    """Up to 12 random groups of some segments that can run, with their exact energy and cycles."""
     drawn = [drawn_group(random, run, random.choice(among)) for _ in range(200)]
     fitting = [(segment, group) for segment, group in drawn if fits(run, group)][:12]
     mapped = with_mappings(run.hardware, [group for _, group in fitting], [
         [run.by_node[name].spec for name in segment.nodes] for segment, _ in fitting],
         (run.total.energy_pj, run.total.cycles), LIGHT, memory=memory)
     legal = [(segment, group) for (segment, _), group in zip(fitting, mapped, strict=True) if group]
-    for (segment, _), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
+    for (segment, group), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
         if cost:
-            yield segment.nodes, OperatingPoint(cost.energy_pj, cost.cycles)
+            yield segment, group, OperatingPoint(cost.energy_pj, cost.cycles)
 
 
 def drawn_group(random: Random, run: PlanningRun, segment: Segment) -> tuple[Segment, FusedGroup]:

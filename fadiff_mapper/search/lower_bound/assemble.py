@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -35,7 +35,7 @@ from fadiff_mapper.search.lower_bound.least_traffic import (
     keep_choice,
     least_total,
 )
-from fadiff_mapper.search.lower_bound.parallel import parallelism
+from fadiff_mapper.search.lower_bound.parallel import most_units, parallelism
 from fadiff_mapper.search.mapspace.build import MapSpace, factor_ranges
 
 METRIC_NAMES = {"edp": "EDP", "energy": "energy", "delay": "delay", "last_level_accesses": "last level accesses"}
@@ -341,6 +341,7 @@ class LeastInSteps:
         inside: pJ on the chip, without reads and fills of the home.
         busy: Cycles that the arithmetic and all levels but the outermost one need, without fills of the home.
         inward: Words that the home reads of each data space, [T].
+        units: Multiply-accumulates in use at most, by loops over some dimensions alone.
     """
 
     energy: float
@@ -348,6 +349,7 @@ class LeastInSteps:
     inside: float
     busy: float
     inward: np.ndarray
+    units: Callable[[frozenset[str]], float]
 
 
 def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int) -> LeastInSteps | None:
@@ -396,4 +398,4 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int) -> LeastInS
             own[home, t] = 1.0
             inward[t] = min(inward[t], total(AccessPrices(own, none, none, none)).min())
     energy, cycles, inside, busy = (SLACK * float(min(values)) for values in zip(*found, strict=True))
-    return LeastInSteps(energy, cycles, inside, busy, inward)
+    return LeastInSteps(energy, cycles, inside, busy, inward, cache(partial(most_units, space, inputs.spread)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -96,6 +96,13 @@ def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over:
                 states = {tuple(max(part) for part in zip(*states, strict=True))}
     table = np.array(sorted(states), dtype=np.float64)
     return Parallelism(table[:, 0] * table[:, 1], table[:, 2:])
+
+
+def most_units(space: MapSpace, spread: Spread, dims: frozenset[str]) -> float:
+    """The most MACs in use by spatial loops over some dimensions alone."""
+    own = replace(spread, widest=tuple({name: most for name, most in each.items() if name in dims}
+                                       for each in spread.widest))
+    return float(parallelism(space, own, ()).macs.max())
 
 
 def _undominated(states: set[tuple[int, ...]], over: Over) -> set[tuple[int, ...]]:
