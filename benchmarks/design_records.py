@@ -84,6 +84,7 @@ def write_tables(records: Sequence[Record], methods: Sequence[str], baselines: d
     """
     made = sorted({(each.date, each.commit) for each in records})
     write("Records of " + ", ".join(f"{date} at commit {revision}" for date, revision in made) + ".\n")
+    write("## Equal numbers of designs\n")
     networks = list(dict.fromkeys(each.network for each in records))
     write(heading("network", "method", "seeds", *(f"{count} designs" for count in counts), "CPU s"))
     for network in networks:
@@ -93,12 +94,12 @@ def write_tables(records: Sequence[Record], methods: Sequence[str], baselines: d
                 write(row(network, method, len(own), *(_spread([each.after(count) for each in own])
                                                        for count in counts),
                           _spread([each.seconds(counts[-1]) for each in own], "{:.0f}")))
-    write("")
+    write("\n## Equal time\n")
     write(heading("network", "method", "seeds", "CPU s", "designs", "EDP", f"above {GRADIENT}"))
     for network in networks:
         for method in methods:
             _equal_time(records, network, method, counts[-1], write)
-    write("")
+    write("\n## Baselines\n")
     _baselines(records, networks, baselines, counts[-1], write)
 
 

@@ -268,7 +268,7 @@ def best_orders(part: Descended) -> DiscreteDecisions:
         options.append(np.concatenate([nest.order[:-1], np.broadcast_to(rows[None, :, None], nest.order[-1:].shape)]))
     scored = [score(layer, replace(nest, order=order)) for order in options]
     pick = np.argmin([scores.energy * scores.cycles for scores in scored], axis=0)
-    return replace(part.choices, order=np.take_along_axis(np.stack(options), pick[None, None, None], axis=0)[0])
+    return part.choices._replace(order=np.take_along_axis(np.stack(options), pick[None, None, None], axis=0)[0])
 
 
 def least_point(reader: DesignReader, nests: Sequence[Nest]) -> Point | None:
