@@ -54,9 +54,9 @@ from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 
 MOST_SHAPES = 64  # shapes of the architecture whose constraints are kept, the latest ones: a limit on memory
 
-BOUND_WORK = (0, 700_000)
+BOUND_WORK = (0, 250_000)
 """Layers of parts of fused groups that are bounded for a design: at first, and where that leaves the design open. A
-limit of time, about as long as its plans take."""
+limit of time, a third of what its plan takes."""
 
 MOST_DESIGNS = 64
 """Parsed designs that are kept, the latest ones, so that a design that is judged and then mapped is read once."""
