@@ -143,7 +143,7 @@ class DesignBench:
         self.reader, self.store = DesignReader(self.question), ResultStore(self.folder)
         self.planned: Point | None = None  # the best design so far whose plans are known, its metric, and the plans
         self.value, self.plans = math.inf, tuple[NetworkResult, ...]()
-        # the bound of a network that was begun last, and of which question on which design it is
+        # digest of a network with its layers on a design, and the begun bound of its plans, for a second step
         self.begun: tuple[Hashable, NetworkLeast] | None = None
 
     @cached_property
