@@ -189,7 +189,7 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
     adders = reductions * adder
     spent = (energy + links + adders) * np.where(trees[:, None], 1.0, instances[levels])[:, None]
     if counts.words is not None:
-        share = (counts.words.sent / counts.words.per)[levels]
+        share = (counts.words.transferred / counts.words.per)[levels]
         energy, links, adders, spent = energy * share, links * share, adders * share, spent * share
     # one by one: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
     everything = sum_of(spent.reshape(-1, spent.shape[-1]))
