@@ -261,10 +261,11 @@ Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame
     const auto advance = [&](Move& move, const Loop& loop, double steps) {
         for (std::size_t r = 0; r < ranks; ++r) move[r] += space.move[r * dims_ + loop.dim] * loop.step * steps;
     };
-    Move step(ranks), extents(ranks);
+    Move step(ranks);
     advance(step, first, 1);
-    for (std::size_t r = 0; r < ranks; ++r) extents[r] = extent(space.ranks[r], frame.tile.data());
-    const double fresh = new_words(extents, words, step.data());
+    extents_.resize(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) extents_[r] = extent(space.ranks[r], frame.tile.data());
+    const double fresh = new_words(extents_, words, step.data());
     std::vector<std::pair<Move, double>> near;  // from a receiver to a neighbour; share of receivers
     for (const auto& [tiles, share] : crossing.apart) {
         Move& away = near.emplace_back(Move(ranks), share).first;
@@ -462,6 +463,15 @@ const std::vector<Prover::Order>& Prover::orders(int level, Dims looping) {
     return result;
 }
 
+// Whether a level has room for the tiles that it keeps.
+bool Prover::fits(int level, const double* tile) const {
+    if (layer_.level[level].usable < 0) return true;
+    double words = 0;
+    for (int t = 0; t < tensors_; ++t)
+        if (scheme_.keep[std::size_t(level) * tensors_ + t]) words += layer_.in_words(level, t, volume(layer_.spaces[t], tile), true);
+    return words <= layer_.level[level].usable;
+}
+
 // The frame of the level within, once a level's loops are decided; false where its tile does not fit.
 bool Prover::enter(int level, const double* factor, const Order& order) {
     const Frame& outer = frames_[level];
@@ -474,12 +484,7 @@ bool Prover::enter(int level, const double* factor, const Order& order) {
         frame.tile[d] = outer.tile[d] / (factor[d] * scheme_.spatial[std::size_t(level) * dims_ + d]);
     }
     const int inner = level - 1;
-    if (layer_.level[inner].usable >= 0) {
-        double words = 0;
-        for (int t = 0; t < tensors_; ++t)
-            if (scheme_.keep[std::size_t(inner) * tensors_ + t]) words += layer_.in_words(inner, t, volume(layer_.spaces[t], frame.tile.data()), true);
-        if (words > layer_.level[inner].usable) return false;
-    }
+    if (!fits(inner, frame.tile.data())) return false;
     frame.outside = outer.outside * iterations;
     for (int t = 0; t < tensors_; ++t) {
         frame.visits[t] = outer.visits[t];
@@ -513,11 +518,7 @@ bool Prover::start(const std::vector<LevelLoops>& outer) {
     std::fill(frame.visits.begin(), frame.visits.end(), 1.0);
     frame.outside = 1, frame.energy = fixed_energy_, frame.accessed = fixed_accessed_, frame.loose = loose_, frame.loops = 0;
     frame.reads = fixed_reads_, frame.writes = fixed_writes_;
-    const double room = layer_.level[levels_ - 1].usable;
-    double words = 0;
-    for (int t = 0; t < tensors_; ++t)
-        if (scheme_.keep[std::size_t(levels_ - 1) * tensors_ + t]) words += layer_.in_words(levels_ - 1, t, volume(layer_.spaces[t], bounds_.data()), true);
-    if (room >= 0 && words > room) return false;
+    if (!fits(levels_ - 1, bounds_.data())) return false;
     for (std::size_t i = 0; i < outer.size(); ++i) {
         const int level = levels_ - 1 - int(i);
         Dims looping = 0;

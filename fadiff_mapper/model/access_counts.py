@@ -104,8 +104,9 @@ def element_words(counts: Counts, nest: Nest, projection: Projection, whole: np.
         stored.append(apart | again)
         apart = apart | adding[level]
         transferred.append(apart | again)
-    words = (xp.where(xp.stack(sums[::-1]), xp.asarray(partial), xp.asarray(whole)) for sums in (stored, transferred))
-    return ElementWords(*words, xp.asarray(per) + 0 * nest.temporal[:, :1])
+    in_level, on_the_way = (xp.where(xp.stack(sums[::-1]), xp.asarray(partial), xp.asarray(whole))
+                            for sums in (stored, transferred))
+    return ElementWords(in_level, on_the_way, xp.asarray(per) + 0 * nest.temporal[:, :1])
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,7 @@ class Stats:
     def of(self, metric: str) -> float:
         """The value of a metric that a search can minimise: edp, energy, delay or last_level_accesses."""
         if metric == "last_level_accesses":
-            return float(sum(int(space["utilized_instances"] * sum(
-                dense_count(space[access]) for access in ("reads", "fills", "updates")))
-                for space in self.levels[-1]["dataspaces"].values()))
+            return float(storage_accesses(self.levels[-1]))
         return float({"edp": self.edp, "energy": self.energy_pj, "delay": self.cycles}[metric])
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,6 +148,13 @@ def dense_count(count: Any) -> int:
 def actual_count(count: Any) -> int:
     """The accesses or computes of these that happen."""
     return int(count["actual"] if isinstance(count, dict) else count)
+
+
+def storage_accesses(level: dict[str, Any]) -> int:
+    """Words read, filled and updated at one entry of `Stats.levels`, over all instances."""
+    return sum(int(space["utilized_instances"] * sum(
+        dense_count(space[access]) for access in ("reads", "fills", "updates")))
+        for space in level["dataspaces"].values())
 
 
 def network_energy(network: dict[str, Any]) -> float:

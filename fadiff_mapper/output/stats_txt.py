@@ -15,7 +15,7 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import Representation
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import built_in_storage_energy, component_name, compute_energy, storage_energy
 from fadiff_mapper.model.interconnects import INWARDS, OUTWARDS, priced_interconnects
-from fadiff_mapper.model.stats import Stats, actual_count, dense_count, network_energy
+from fadiff_mapper.model.stats import Stats, actual_count, dense_count, network_energy, storage_accesses
 
 ACCESSES = ("reads", "fills", "updates")
 
@@ -43,12 +43,6 @@ def single_ratio(above: int, below: int) -> float:
 def _lines(rows: Rows, width: int, indent: str = "    ") -> list[str]:
     """A line for each label and value, with aligned values."""
     return [f"{indent}{label:<{width}}: {value}" for label, value in rows]
-
-
-def storage_accesses(level: dict[str, Any]) -> int:
-    """Words read, filled and updated at one level, over all instances; `level` is an entry of `Stats.levels`."""
-    return sum(int(space["utilized_instances"] * sum(dense_count(space[access]) for access in ACCESSES))
-               for space in level["dataspaces"].values())
 
 
 def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
