@@ -399,7 +399,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
         # windows that spatial loops divide may round to nothing
         through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
-                   and (space.name in keep or space.name in read) and all(len(rank) == 1 for rank in space.ranks)]
+                   and (space.name in keep or space.name in read) and layer.least.inward[t] > 0]
         tables.append({
             "energy": layer.done * (layer.least.inside + layer.copied), "cycles": layer.done * layer.least.busy,
             "written": layer.done * problem.tensor_size(problem.output) * layer.written, "done": layer.done,
