@@ -22,6 +22,7 @@ from provenance import add_output, heading, markdown, row
 
 from fadiff_mapper import load_network, read_space
 from fadiff_mapper.design import evaluate_design, layer_entries
+from fadiff_mapper.design import search_design as design_search
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -45,7 +46,8 @@ def main() -> None:
                 write(row(progress.evaluations, f"{resident_mib():.1f}", f"{each:.1f}"))
 
         with mock.patch.object(evaluate_design, "layer_entries", by_formula), \
-                mock.patch.object(evaluate_design.DesignBench, "networks_at", lambda *_: ()):
+                mock.patch.object(evaluate_design.DesignBench, "networks_at", lambda *_, **__: ()), \
+                mock.patch.object(design_search, "disagreement", lambda *_: ""):
             search_design(question, DesignOptions("random", options.designs, prune=False, neighbours=False, jobs=1,
                                                   store=Path(folder)), on_progress=told)
 

@@ -2,7 +2,7 @@
 
     python benchmarks/draw_plan.py FILE.svg [NAME] [--design large|small]
 
-The group is the first of the plan for a network or some of its layers, see `network_fusion`.
+The group is the first of the plan for a network or some of its layers, see `papers.partial_network`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import re
 from pathlib import Path
 
-from network_fusion import chain
+from papers.partial_network import chain
 
 from fadiff_mapper import map_network
 from fadiff_mapper.base import bundled_files

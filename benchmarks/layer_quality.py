@@ -2,7 +2,6 @@
 """How good the mapper's mappings are: beside the best known ones, a lower bound, and timeloop-mapper's after 10 s.
 
     python benchmarks/layer_quality.py [--design NAME] [--every N] [--seed S] [--alone] [-o FILE]
-    python benchmarks/layer_quality.py --ablations [-o FILE]   each part of the search switched off, at equal time
     python benchmarks/layer_quality.py --over-time [-o FILE]   EDP against the seconds of a layer
 
 Reads the anchors recorded in anchors.json. All layers of a design are mapped in one batch; `--alone` maps each by
@@ -14,9 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +22,6 @@ from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import Result, SearchOptions, Spec, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import find, listing
-from fadiff_mapper.gradient.layer_descent import STEPS, descend
-from fadiff_mapper.search.options import Effort
 
 ANCHORS = Path(__file__).with_name("anchors.json")
 """Best known EDPs (by simulated annealing on an exact evaluator in C++), and timeloop-mapper's after 10 s of CPU."""
@@ -108,39 +103,6 @@ def geometric_mean(values: np.ndarray) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
-VARIANTS: dict[str, Callable[[float], Effort]] = {
-    "all parts": lambda scale: Effort(descent=descend),
-    "no refinement": lambda scale: Effort(searches=0, descent=partial(descend, steps=times(STEPS, scale))),
-    "no gradient": lambda scale: Effort(rounds=times(Effort().rounds, scale), extra_rounds=0),
-    "gradient of the paper's equations": lambda scale: Effort(
-        rounds=times(Effort().rounds, scale), extra_rounds=0, descent=partial(descend, model="paper")),
-    "paper's equations, no refinement": lambda scale: Effort(
-        searches=0, descent=partial(descend, model="paper", steps=times(STEPS, scale))),
-}
-"""Name -> the effort without a part that spends the saved time, at a multiple of rounds or steps."""
-
-
-def times(default: int, scale: float) -> int:
-    """A multiple of a number, at least 1."""
-    return max(1, round(default * scale))
-
-
-def ablations(rows: list[Anchor], seeds: int, write: Write) -> None:
-    """Writes a row per variant of the search: statistics of EDP over best known, over all layers and seeds."""
-    write(heading("search", "s", "median", "95th percentile", "worst", "geometric mean"))
-    budget = None
-    for name, variant in VARIANTS.items():
-        scale = 1.0
-        for _ in range(2 if budget else 0):  # the time is not proportional to the effort: look twice
-            scale *= (budget or 0.0) / mapped(rows, effort=variant(scale))[1]
-        runs = [mapped(rows, seed=seed, effort=variant(scale)) for seed in range(seeds)]
-        budget = budget or float(np.mean([seconds for _, seconds in runs]))
-        ratios = np.array([result.stats.edp / anchor.best_known for results, _ in runs
-                           for anchor, result in zip(rows, results, strict=True)])
-        write(row(name, f"{np.mean([seconds for _, seconds in runs]):.1f}", f"{np.median(ratios):.4f}",
-                  f"{np.quantile(ratios, 0.95):.4f}", f"{ratios.max():.3f}", f"{geometric_mean(ratios):.4f}"))
-
-
 def over_time(rows: list[Anchor], write: Write) -> None:
     """Writes EDP over best known against seconds of one layer alone: statistics over all layers at each time."""
     clock = np.geomspace(0.005, 3.0, 60)
@@ -166,8 +128,6 @@ def main() -> None:
     parser.add_argument("--design", help="one design only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--alone", action="store_true", help="map every layer by itself, too")
-    parser.add_argument("--ablations", action="store_true")
-    parser.add_argument("--seeds", type=int, default=2, help="runs of each ablation")
     parser.add_argument("--over-time", action="store_true")
     add_output(parser)
     options = parser.parse_args()
@@ -176,8 +136,6 @@ def main() -> None:
     with markdown(options.output) as write:
         if options.over_time:
             over_time(rows, write)
-        elif options.ablations:
-            ablations(rows, options.seeds, write)
         else:
             table(rows, options.seed, options.alone, write)
 

@@ -103,38 +103,21 @@ def proven_layers(axes: Axes, find: Find) -> None:
 
 
 def fusion_savings(axes: Axes, find: Find) -> None:
-    table = find("network_fusion")
-    saved = dict(zip(zip(table.column("network"), table.column("design"), strict=True),
-                     numbers(table.column("saved")), strict=True))
-    others = find("networks_of_others")
-    large = {name: value for name, design, value in zip(
-        others.column("network"), others.column("design"), numbers(others.column("saved")), strict=True)
-        if design == "gemmini_large"}
-    names = list(dict.fromkeys(table.column("network")))
-    axes.figure.set_size_inches(6.4, 5.2)
-    bars(axes, [*names, *large], {
-        "large design": [*(saved[name, "large"] for name in names), *large.values()],
-        "small design": [*(saved[name, "small"] for name in names), *[float("nan")] * len(large)]}, "EDP saved, %")
-    for text in axes.texts:
-        text.set_text(text.get_text().replace("nan", ""))
+    by_design(axes, find("network_fusion"), "saved", "EDP saved, %")
 
 
 def network_gaps(axes: Axes, find: Find) -> None:
-    table = find("network_fusion")
-    gaps = dict(zip(zip(table.column("network"), table.column("design"), strict=True),
-                    numbers(table.column("gap")), strict=True))
-    names = list(dict.fromkeys(table.column("network")))
-    bars(axes, names, {f"{design} design": [gaps[name, design] for name in names] for design in ("large", "small")},
-         "EDP above the best plan at most, %")
+    by_design(axes, find("network_fusion"), "gap", "EDP above the best plan at most, %")
 
 
-def fusion_limits(axes: Axes, find: Find) -> None:
-    table = find("fusion_headroom")
-    rows = [cells for cells in table.rows if cells[1] == "large"]
-    axes.figure.set_size_inches(6.4, 4.4)
-    bars(axes, [cells[0] for cells in rows], {
-        name: numbers([cells[table.columns.index(name)] for cells in rows]).tolist()
-        for name in ("saved", "tiles must fit", "links free")}, "EDP saved on the large design, %")
+def by_design(axes: Axes, table: Table, column: str, label: str) -> None:
+    """Bars of a column for the networks that are planned on both designs."""
+    cells = dict(zip(zip(table.column("network"), table.column("design"), strict=True),
+                     numbers(table.column(column)), strict=True))
+    names = [name for name, design in cells if design == "small"]
+    axes.figure.set_size_inches(6.4, 4.8)
+    bars(axes, names, {f"{design} design": [cells[name, design] for name in names] for design in ("large", "small")},
+         label)
 
 
 def design_methods(axes: Axes, find: Find) -> None:
@@ -191,9 +174,8 @@ PLOTS: dict[str, tuple[Callable[[Axes, Find], None], tuple[str, ...]]] = {
     "edp_over_time": (edp_over_time, ("edp_over_time",)),
     "throughput": (throughput, ("throughput",)),
     "proven_layers": (proven_layers, ("proofs",)),
-    "fusion_savings": (fusion_savings, ("network_fusion", "networks_of_others")),
+    "fusion_savings": (fusion_savings, ("network_fusion",)),
     "network_gaps": (network_gaps, ("network_fusion",)),
-    "fusion_limits": (fusion_limits, ("fusion_headroom",)),
     "design_methods": (design_methods, ("design_methods",)),
     "design_front": (design_front, ("design_front",)),
     "methods": (methods, ("papers",)),

@@ -78,7 +78,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument("-o", "--output", required=True, type=folder, metavar="DIR", help="folder for the results")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop with the best so far")
+    parser.add_argument("--time-limit", type=decimal, metavar="SECONDS", help="stop with the best so far")
     parser.add_argument("--jobs", type=jobs, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--quiet", action="store_true", help="print errors only")
     add_verify(parser)
@@ -188,6 +188,7 @@ def _shard(text: str) -> tuple[int, int] | None:
 
 WHOLE = re.compile("[0-9]{1,18}")
 """A whole number that fits 64 bits."""
+decimal = accepting("a number", float)
 positive = accepting("a whole number >= 1", _whole)
 jobs = accepting(f"a whole number from 1 to {MOST_THREADS}", lambda text: _whole(text, MOST_THREADS))
 variable = accepting("NAME=VALUE", _variable)

@@ -87,7 +87,7 @@ def add_map(commands: Commands) -> None:
                         help="also search factors that do not divide their dimension (Timeloop's imperfect factors)")
     parser.add_argument("--prove", action="store_true",
                         help="go on until it is proved that no mapping is better (dense designs)")
-    parser.add_argument("--gap", type=float, default=0.0, metavar="SHARE",
+    parser.add_argument("--gap", type=arguments.decimal, default=0.0, metavar="SHARE",
                         help="with --prove: stop once the mapping is so close to the least bound (default 0)")
     parser.add_argument("--certificate", metavar="FILE.json",
                         help="with --prove: the proof of one problem, for `fadiff-validate certificate`")
@@ -151,7 +151,7 @@ def add_network(commands: Commands) -> None:
                            "needs PyTorch)", network_options.METHODS)
     parser.add_argument("--longest", type=arguments.positive, default=network_options.LONGEST, metavar="N",
                         help=f"layers of a fused group at most (default {network_options.LONGEST})")
-    parser.add_argument("--gap", type=float, metavar="SHARE",
+    parser.add_argument("--gap", type=arguments.decimal, metavar="SHARE",
                         help="end as soon as the plan is proven to be at most so far above the best one, such as 0.01")
     parser.set_defaults(run=map_network)
 
@@ -237,7 +237,7 @@ def add_design(commands: Commands) -> None:
     parser.add_argument("--shard", type=arguments.shard, metavar="I/N",
                         help="evaluate only every N-th of the designs, starting with the I-th; for array jobs that "
                              "share a --store")
-    parser.add_argument("--gap", type=float, metavar="SHARE",
+    parser.add_argument("--gap", type=arguments.decimal, metavar="SHARE",
                         help="go on until the best design is proven to be at most so far above the best one of the "
                              "whole space: every other design is bounded, and mapped where it could be better by more")
     parser.add_argument("--store", metavar="FOLDER", help="the folder that keeps all that is evaluated; runs may share "
@@ -300,7 +300,8 @@ def add_infer(commands: Commands) -> None:
     parser.add_argument("--bits", type=arguments.bits, metavar="NAME=N,...",
                         help="bits of an element of Weights, Cache and Activations, such as Weights=4,Cache=8; a word "
                              "of each memory by default")
-    parser.add_argument("--frequency", type=float, metavar="HZ", help="cycles a second, in place of the design's")
+    parser.add_argument("--frequency", type=arguments.decimal, metavar="HZ",
+                        help="cycles a second, in place of the design's")
     parser.add_argument("--metric", choices=network_options.METRICS, default="edp", help="by which problems are mapped")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
     parser.add_argument("--jobs", type=arguments.jobs, metavar="N", help="threads (default: all cores)")
@@ -421,7 +422,8 @@ def add_shim(commands: Commands) -> None:
     parser.add_argument("folder", type=arguments.folder, metavar="DIR", help="where they go; put it first on the PATH")
     parser.add_argument("--remove", action="store_true", help="remove them instead")
     parser.add_argument("--seed", type=int, help="seed of every search that the launchers start")
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="time limit of every such search")
+    parser.add_argument("--time-limit", type=arguments.decimal, metavar="SECONDS",
+                        help="time limit of every such search")
     parser.set_defaults(run=shim)
 
 
@@ -445,7 +447,7 @@ def add_mcp(commands: Commands) -> None:
                                              "models, by the Model Context Protocol")
     parser.add_argument("--folder", type=arguments.folder, default=".", metavar="DIR",
                         help="the folder that tools read and write (default: the working folder)")
-    parser.add_argument("--time-limit", type=float, default=120.0, metavar="SECONDS",
+    parser.add_argument("--time-limit", type=arguments.decimal, default=120.0, metavar="SECONDS",
                         help="of a call at most (default 120)")
     parser.set_defaults(run=mcp)
 

@@ -26,6 +26,7 @@ from fadiff_mapper.design.layer_entries import (
     layer_key,
     mapped_layer,
     mapping_of,
+    proved_bounds,
 )
 from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome, NetworkFigures
@@ -198,8 +199,8 @@ class DesignBench:
         specs = self.reader.specs(point)
         return tuple(mapping_of(entry, spec) for entry, spec in zip(self._required(specs), specs, strict=True))
 
-    def networks_at(self, point: Point, stopped: Over = never) -> tuple[NetworkResult, ...]:
-        """All networks on a design, with every mapping and the bound on their plans.
+    def networks_at(self, point: Point, stopped: Over = never, proved: bool = False) -> tuple[NetworkResult, ...]:
+        """All networks on a design, with every mapping and the bound on their plans, see `plan_bound`.
 
         Plans that are not kept are made again; once `stopped`, these have no bound.
 
@@ -211,7 +212,7 @@ class DesignBench:
             networks = tuple(mapped_network(self.question, number, specs, entries, stopped)
                              for number in range(len(self.question.networks)))
         with suppress(OutOfTime):
-            least = [plan_bound(self, number, specs, stopped) for number in range(len(networks))]
+            least = [plan_bound(self, number, specs, stopped, proved=proved) for number in range(len(networks))]
             networks = tuple(replace(network, bound=one.of(self.question.mapping_metric, 1.0) if one else None)
                              for network, one in zip(networks, least, strict=True))
         return networks
@@ -319,13 +320,14 @@ SLACK = 1 - 1e-9  # factor on sums before they are compared: thousands of additi
 
 
 def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: Over = never,
-               work: int = BOUND_WORK[-1]) -> LeastFigures | None:
+               work: int = BOUND_WORK[-1], proved: bool = False) -> LeastFigures | None:
     """The bound on all plans of network `number` on a design, fused or not as the question says.
 
     Of fused networks it is stored; of others it follows at once from the bounds of the layers, which are stored.
 
     None without a proof for some layer. `specs` are the design with every distinct layer; `stopped` is asked before
-    every layer; `work` is how many layers of parts of groups are bounded at most.
+    every layer; `work` is how many layers of parts of groups are bounded at most; `proved` says whether the bounds of
+    layers are raised by proofs, for a design that is mapped.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -337,13 +339,14 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
         return None
     least, key = None, ""
     design = design_digest(specs[0])
-    asked = digest_of(["plan bound", __version__, network_text(network), *question.metrics,
+    asked = digest_of(["plan bound", __version__, network_text(network), proved, *question.metrics,
                        [layer_key(design, spec, question.layer_options) for spec in own]])
     if question.fuse:
         key = digest_of([asked, work])
         least = as_stored(LeastFigures, bench.store.get(key), ("energy_pj", "cycles", "root_edp"))
     if least is None:
-        bounds = layer_bounds(own, bench.store, stopped)
+        bounds = proved_bounds(own, question.layer_options, bench.store, stopped) if proved else layer_bounds(
+            own, bench.store, stopped)
         if bounds is None:
             return None
         if bench.begun is None or bench.begun[0] != asked:
@@ -361,11 +364,11 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
 
 
 def design_bound(bench: DesignBench, specs: Sequence[Spec], stopped: Over = never,
-                 work: int = BOUND_WORK[-1]) -> LeastFigures | None:
+                 work: int = BOUND_WORK[-1], proved: bool = False) -> LeastFigures | None:
     """The bound on all plans of all networks on a design, each times its weight; arguments as for `plan_bound`."""
     total = LeastFigures()
     for number, weight in enumerate(bench.question.weights):
-        least = plan_bound(bench, number, specs, stopped, work)
+        least = plan_bound(bench, number, specs, stopped, work, proved)
         if least is None:
             return None
         total += least.times(weight)

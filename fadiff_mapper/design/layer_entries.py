@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from math import inf, sqrt
 from typing import Any
 
@@ -237,3 +237,37 @@ def layer_bounds(specs: Sequence[Spec], store: ResultStore, stopped: Over) -> li
             return None
         found.append(least)
     return found
+
+
+def proved_bounds(specs: Sequence[Spec], options: SearchOptions, store: ResultStore,
+                  stopped: Over) -> list[LeastFigures] | None:
+    """The bounds of `layer_bounds` on a mapped design, each raised in the first metric by a proof that begins with the
+    layer's mapping; stored, too.
+
+    Raises:
+        FadiffError: The store cannot be written.
+        OutOfTime: `stopped` was true before all layers were bounded.
+    """
+    from fadiff_mapper.search.lower_bound.proof import SOON, prove, unprovable  # most searches go without it
+    bounds = layer_bounds(specs, store, stopped)
+    if bounds is None:
+        return None
+    metric, design, raised = options.priorities[0], design_digest(specs[0]), []
+    for spec, bound, entry in zip(specs, bounds, layer_entries(specs, options, store, stopped), strict=True):
+        if stopped():
+            raise OutOfTime
+        key = digest_of(["proof", layer_key(design, spec, options)])
+        least = as_stored(LeastFigures, store.get(key), ("energy_pj", "cycles", "root_edp"))
+        if least is None:
+            task, least = mapping_task(spec), bound
+            if not unprovable(task.layer):
+                proof = prove(task.layer, task.space, metric, pack([mapping_of(entry, spec)], spec.problem),
+                              over=stopped, budget=SOON)
+                found = {"edp": LeastFigures(root_edp=sqrt(proof.least)), "energy": LeastFigures(proof.least),
+                         "delay": LeastFigures(cycles=proof.least)}[metric]
+                least = LeastFigures(*map(max, astuple(bound), astuple(found)))
+            if stopped():
+                raise OutOfTime
+            store.put(key, asdict(least))
+        raised.append(least)
+    return raised

@@ -231,6 +231,11 @@ class OutcomeTable(Sequence[DesignOutcome]):
         self.words += [outcome.reason] if number == len(self.words) else []
         self.reasons.append(number)
 
+    def set_bounds(self, place: int, bounds: tuple[float, float, float]) -> None:
+        """Changes the bounds of an outcome."""
+        start = place * (OWN + EACH * len(self.networks)) + OWN - len(bounds)
+        self.figures[start:start + len(bounds)] = array("d", bounds)
+
     def __len__(self) -> int:
         return len(self.flags)
 

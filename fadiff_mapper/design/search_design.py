@@ -10,8 +10,9 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -20,7 +21,7 @@ from typing import Any
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError, attempted, listed
 from fadiff_mapper.design.bound_designs import BoundDesigns, DesignDescent
-from fadiff_mapper.design.evaluate_design import SLACK, DesignBench, disagreement, evaluate_design
+from fadiff_mapper.design.evaluate_design import SLACK, DesignBench, design_bound, disagreement, evaluate_design
 from fadiff_mapper.design.executors import executor
 from fadiff_mapper.design.layer_entries import OUT_OF_TIME, LeastFigures
 from fadiff_mapper.design.proposers import BLACK_BOX, ExhaustiveDesigns, OptunaDesigns, Proposer
@@ -296,6 +297,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
                 run.wanted = inf
                 others = ExhaustiveDesigns(question.space, question.seed)
                 status = _rounds(run, clock, others, in_time, options, stopped, options.gap)
+                raise_bounds(run, bench, options.gap, lambda: clock.over() or stopped())
         if clock.missed:
             out_of_time = f"out of time after {options.time_limit:g} s: the best designs so far"
             status = status.replace(SEARCH_ENDED, out_of_time)
@@ -345,6 +347,30 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
     return SEARCH_ENDED
 
 
+def raise_bounds(run: DesignRun, bench: DesignBench, gap: float, over: Over) -> None:
+    """Raises the least bound of the space, until the best design is within the `gap`, or as far as proofs go.
+
+    The design of the least bound comes next: the mappings of its layers are proved. A design that was not mapped stays,
+    as its bound is within the gap.
+    """
+    def bound_at(place: int) -> tuple[float, int]:
+        outcome = run.archive[place]
+        least = LeastFigures(*outcome.bounds) if outcome.bounds else LeastFigures(inf, inf, inf)
+        return SLACK * least.of(run.metrics[0], outcome.area_mm2), place
+
+    enough, raised = run.front[0].of(run.metrics[0]) / (1 + gap), set[int]()
+    low = [bound_at(place) for place, outcome in enumerate(run.archive) if outcome.bounds and outcome.mapped]
+    heapify(low)
+    with suppress(OutOfTime):
+        while low and low[0][0] < enough and low[0][1] not in raised:
+            _, place = heappop(low)
+            least = design_bound(bench, bench.reader.specs(run.archive[place].point), over, proved=True)
+            if least is not None:
+                run.archive.set_bounds(place, (least.energy_pj, least.cycles, least.root_edp))
+            raised.add(place)
+            heappush(low, bound_at(place))
+
+
 def space_bound(run: DesignRun, size: int) -> float | None:
     """The value of the first metric that no plan on any design of the space undercuts; None where that is not known.
 
@@ -377,8 +403,8 @@ def _result(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbou
             final, source = outcomes, (f"Accelergy (searched with {question.energy})" if kept else
                                        "Accelergy; by its figures not every design keeps its limits (searched with "
                                        f"{question.energy})")
-    networks, lost = attempted("mappings of the best design", lambda: bench.networks_at(run.front[0].point, over)
-                               if run.front else ())
+    networks, lost = attempted("mappings of the best design", lambda: bench.networks_at(
+        run.front[0].point, over, proved=options.gap is not None) if run.front else ())
     warnings, differs = list(notes), ""
     if changed:
         some = listed(sorted(changed)[:MOST_NAMED]) + (" and others" if len(changed) > MOST_NAMED else "")

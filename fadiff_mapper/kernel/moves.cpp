@@ -7,7 +7,7 @@
 namespace fadiff {
 
 // The first four probabilities were set together with the annealing and have not been varied one by one since;
-// benchmarks/layer_quality.py and benchmarks/true_optimum.py measure the search as a whole.
+// benchmarks/layer_quality.py and benchmarks/layer_seeds.py measure the search as a whole.
 constexpr double DECISION_ALONE = 0.3;  // a move changes one decision and no factor
 constexpr double SECOND_SHIFT = 0.8;    // a move which shifts a divisor shifts a second one too
 // A second shift goes between the places of the first in the opposite direction. Since both may be of one dimension

@@ -116,6 +116,11 @@ NetworkDescent: TypeAlias = Callable[[Workload, Sequence[Result], str, int, Call
 None where nothing can be fused."""
 
 
+def without_mappings(group: FusedGroup) -> FusedGroup:
+    """A group whose tiles are not mapped yet."""
+    return replace(group, layers=tuple(replace(layer, mappings={}) for layer in group.layers))
+
+
 @dataclass
 class SegmentState:
     """What planning knows of one distinct segment."""
@@ -136,6 +141,12 @@ class SegmentState:
     def hoped(self, price: NetworkPrice) -> float:
         """The lowest price of the groups that can run, and of the best candidate as it is estimated."""
         return min([self.least(price), *(price(candidate.estimate) for candidate in self.waiting[:1])])
+
+    def promising(self, price: NetworkPrice) -> Candidate | None:
+        """Of the groups that can run and were not searched thoroughly, the one with the best estimate."""
+        found = [Candidate(self.segment, bare, group.promised, group.left_out) for group in self.exact
+                 if (bare := without_mappings(group.group)) not in self.searched]
+        return min(found, key=lambda candidate: price(candidate.estimate), default=None)
 
     def best(self, price: NetworkPrice) -> EvaluatedGroup:
         """The group with the lowest price."""
@@ -276,6 +287,7 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
     plan = best_known_plan(run)
     if plan and not run.over():
         _refine_groups(run, {part.nodes for part in plan})
+    _search_promising(run)
     plan = best_known_plan(run)
     return tuple(plan), layers_alone(run, plan) if explain else ()
 
@@ -500,13 +512,22 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
             near += [candidate for candidate in found
                      if candidate.group not in state.tried and price(candidate.estimate) < state.least(price)]
         evaluate_candidates(run, near, LIGHT, REFINED)
-    short = []
-    for state in used.values():
-        best = state.best(price)
-        bare: FusedGroup = replace(best.group, layers=tuple(replace(layer, mappings={}) for layer in best.group.layers))
-        if price(best.point) > price(best.promised) and bare not in state.searched:
-            short.append(Candidate(state.segment, best.group, best.promised, best.left_out))
-    evaluate_candidates(run, short, THOROUGH, REFINED)
+
+
+def _search_promising(run: PlanningRun) -> None:
+    """Searches thoroughly the groups of the plan that would be best if groups kept the promise of their estimates,
+    until it has none left: a short search of a hard tile may miss most of what a group saves."""
+    while not run.over():
+        parts, price = _evaluated_parts(run), run.price
+        promising = {key: candidate for key, state in run.known.items()
+                     if (candidate := state.promising(price)) is not None}
+        parts += [CoverPart(segment.nodes, promising[segment.key].estimate, promising[segment.key])
+                  for segment, _ in run.every if segment.key in promising]
+        hoped = _best_plan(run, parts)
+        if run.value(hoped) > run.value(best_known_plan(run)) * (1 - WORTH):
+            return
+        picked = {id(part.plan): part.plan for part in hoped if isinstance(part.plan, Candidate)}
+        evaluate_candidates(run, list(picked.values()), THOROUGH, REFINED)
 
 
 # Why layers are in no group.

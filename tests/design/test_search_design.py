@@ -54,8 +54,8 @@ def test_with_a_gap_the_best_design_of_the_whole_space_is_proven(fuse: bool, tmp
     every = searched(question, method="exhaustive", prune=False, store=tmp_path / "store")
     proven = searched(question, method="random", evaluations=2, gap=0.0, store=tmp_path / "store")
     assert proven.best.edp == every.best.edp and len(proven.outcomes) == 12
-    assert proven.evaluations < 12 and proven.bound == pytest.approx(every.bound, rel=1e-6)
-    assert proven.gap == proven.best.edp / proven.bound - 1 and 0 <= proven.gap < (0.5 if fuse else 0.1)
+    assert proven.evaluations < 12 and proven.bound >= every.bound * (1 - 1e-6)
+    assert proven.gap == proven.best.edp / proven.bound - 1 and 0 <= proven.gap < (0.5 if fuse else 0.01)
     assert "of all 12 designs" in proven.proven and ("fused groups" in proven.proven) == fuse
     plan, = proven.mapped_networks
     assert plan.gap is not None and 0 <= plan.gap <= proven.gap + 1e-9

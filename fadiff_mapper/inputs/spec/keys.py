@@ -169,7 +169,7 @@ COMPONENT = _table(
         "subclass", "component_class", "required_actions", "actions", "enabled", "area_scale", "energy_scale",
         "area_share", "energy_share", "action_latency_cycles")),
     ("constraints", ANY, None, "not read"), ("spatial", ANY, None, "not read"),
-    ("sparse_optimizations", ANY, None, "not modelled here: a section of its own"))
+    ("sparse_optimizations", ANY, None, "a section of its own"))
 WIRES = _table(
     ("network_fill_latency", whole(0), 0, "cycles before the first word arrives"),
     ("network_drain_latency", whole(0), 0, "cycles after the last word has left"),

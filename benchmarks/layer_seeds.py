@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""How often the search finds the true optimum of small problems, and how far its seeds agree on large ones.
+"""How far the seeds of the layer search agree.
 
-    python benchmarks/true_optimum.py [--part optimum|spread] [--first-seed S] [--seeds K] [--design NAME] [-o FILE]
-    python benchmarks/true_optimum.py --part spread --first-seed 701 --seeds 3 [--known FILE.json]
+    python benchmarks/layer_seeds.py [--first-seed S] [--seeds K] [--known FILE.json] [--design NAME] [-o FILE]
 
-Small problems are enumerated, then searched with default options and several seeds. Large problems
-are the 49 distinct layers of five networks on all six designs: every seed maps the 49 in one batch, and each run is
-compared with the best mapping that any run has found for its layer, those of `--known` among them.
+The layers are the 49 distinct ones of five networks on all six designs. Every seed maps the 49 in one batch, and each
+run is compared with the best mapping that any run has found for its layer, those of `--known` among them. `proofs.py`
+tells which mappings are optimal.
 """
 
 from __future__ import annotations
@@ -15,45 +14,21 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from imperfect_factors import shapes
 from provenance import Write, add_output, heading, markdown, row
 
-from fadiff_mapper import SearchOptions, load, map_layer, map_layers
-from fadiff_mapper.base.bundled_files import designs, find
-from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.search.result import Result
-
-CONV, STRIDED = "resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2"
-POINTWISE, DEPTHWISE = "mobilenet_v1/conv1x1_512_512_14_s1", "mobilenet_v1/dw3x3_256_28_s1"
-MATMUL = "gpt3_6b7_block/gemm_2048_4096_4096"
-
-SMALL = (
-    (CONV, {"M": 4, "C": 2, "P": 6, "R": 3}), (CONV, {"M": 4, "C": 4, "P": 4, "Q": 2}),
-    (CONV, {"C": 8, "P": 8, "R": 3}),
-    (STRIDED, {"M": 4, "C": 4, "P": 3, "R": 3}), (DEPTHWISE, {"G": 4, "P": 4, "Q": 2, "R": 3}),
-    (POINTWISE, {"M": 8, "C": 8, "P": 4}), (MATMUL, {"M": 16, "C": 8, "N": 8}),
-)
-"""Layers and the bounds that they are shrunk to; the other dimensions become 1."""
+from fadiff_mapper import map_layers
+from fadiff_mapper.base.bundled_files import designs
 
 MISSES = (0.002, 0.0002)
 """Shares above the best known EDP from which on a run counts as a miss, the larger one first."""
 
-METRICS = ("edp", "energy", "delay")
-"""Metrics for which small problems are enumerated."""
-
-LARGEST = 2_000_000
-"""Mappings above which a small problem is left out: a plain limit on the time of an enumeration."""
-
-SAME = 1e-9
-"""Relative difference below which two values are equal."""
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=["optimum", "spread"], help="one part only")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--design", choices=sorted(designs()), help="one design only")
@@ -64,46 +39,7 @@ def main() -> None:
     names = [name for name in designs() if options.design in (None, name)]
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     with markdown(options.output) as write:
-        if options.part != "spread":
-            optimum(names, seeds, write)
-        if options.part != "optimum":
-            spread(names, seeds, options.known, write)
-
-
-def shrunk(design: str, layer: str, bounds: dict[str, int]) -> Spec:
-    """A bundled layer on a design with these bounds, and 1 for all other dimensions."""
-    spec = load(find(f"arch/{design}"), find(f"layers/{layer}"))
-    return replace(spec, problem=replace(spec.problem, bounds={name: bounds.get(name, 1)
-                                                               for name in spec.problem.bounds}))
-
-
-def optimum(names: list[str], seeds: Sequence[int], write: Write) -> None:
-    """Writes a row per design, small problem and metric: how many seeds find the optimum of the whole map space."""
-    from fadiff_mapper.search.exhaustive import count
-    from fadiff_mapper.search.mapspace.build import build_mapspace
-    write(heading("design", "layer", "bounds", "metric", "mappings", "found", "worst / optimum", "s for all",
-                  "s for one search"))
-    hits = total = cases = 0
-    for design, (layer, bounds), metric in ((d, s, m) for d in names for s in SMALL for m in METRICS):
-        spec = shrunk(design, layer, bounds)
-        size = count(build_mapspace(spec.arch, spec.problem, spec.constraints))
-        if size > LARGEST:
-            continue
-        best, whole_s = timed(spec, metric=metric, method="exhaustive")
-        searched = [timed(spec, metric=metric, seed=seed) for seed in seeds]
-        ratios = [result.value / best.value for result, _ in searched]
-        optimal = sum(ratio <= 1 + SAME for ratio in ratios)
-        hits, total, cases = hits + optimal, total + len(seeds), cases + 1
-        shape = " ".join(f"{name}{bound}" for name, bound in bounds.items())
-        write(row(design, layer, shape, metric, f"{size:,}", f"{optimal} of {len(seeds)}", f"{max(ratios):.4f}",
-                  f"{whole_s:.2f}", f"{sum(seconds for _, seconds in searched) / len(seeds):.2f}"))
-    write(f"\n{cases} problems and metrics: the true optimum in {hits} of {total} searches\n")
-
-
-def timed(spec: Spec, metric: str, seed: int = 0, method: str = "annealing") -> tuple[Result, float]:
-    """(result, seconds) of a search, or of an enumeration."""
-    start = time.perf_counter()
-    return map_layer(spec, SearchOptions(method=method), metric=metric, seed=seed), time.perf_counter() - start
+        spread(names, seeds, options.known, write)
 
 
 @dataclass(frozen=True)
