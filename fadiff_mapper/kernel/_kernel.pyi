@@ -195,7 +195,7 @@ class FusedSegment:
 class GroupBound:
     """All groups of a segment in parts; prices as for `NestEstimate`."""
 
-    def __init__(self, segment: FusedSegment, layers: list[dict[str, Any]], usable: float, bandwidth: float,
+    def __init__(self, segment: FusedSegment, layers: list[dict[str, Any]], usable: float, bandwidth: list[float],
                  orders: list[tuple[list[int], bool]], shared: list[list[int]]) -> None: ...
     def lower(self, energy: float, cycles: float) -> float: ...
     # The least price of a part: the number of its order (0: all of them), by link the loops along which words are made

@@ -182,8 +182,12 @@ static LayerLeast least_of(const py::dict& table, std::size_t tensors) {
     least.energy = entry<double>(table, "energy");
     least.cycles = entry<double>(table, "cycles");
     least.written = entry<double>(table, "written");
+    least.made = entry<double>(table, "made");
     least.done = entry<double>(table, "done");
+    least.filled = entry<bool>(table, "filled");
     least.fill = entry<double>(table, "fill");
+    least.back = entry<double>(table, "back");
+    least.summing = entry<std::vector<std::pair<double, double>>>(table, "summing");
     least.unfinished = entry<double>(table, "unfinished");
     if (table.contains("units")) least.units = units_of(table["units"].cast<py::dict>());
     least.through = entry<Spaces>(table, "through");
@@ -194,7 +198,7 @@ static LayerLeast least_of(const py::dict& table, std::size_t tensors) {
 }
 
 static std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, const std::vector<py::dict>& layers,
-                                                  double usable, double bandwidth,
+                                                  double usable, const std::array<double, 3>& bandwidth,
                                                   const std::vector<std::pair<std::vector<int>, bool>>& orders,
                                                   const std::vector<std::vector<int>>& shared) {
     const FusedLayer& last = segment.layers.back();
@@ -212,7 +216,7 @@ static std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, c
         for (int dim : dims) need(dim >= 0 && dim < last.dims(), "orders");
         found.push_back({dims, spilled, false});
     }
-    return std::make_unique<GroupBound>(segment, std::move(least), HomeLevel{usable, bandwidth}, std::move(found),
+    return std::make_unique<GroupBound>(segment, std::move(least), HomeLevel{usable, bandwidth[0], bandwidth[1], bandwidth[2]}, std::move(found),
                                         shared);
 }
 

@@ -436,7 +436,9 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         for (int t = 0; t < int(layer.spaces.size()); ++t)
             if (own.through >> t & 1)
                 inward += larger(own.inward[t] * times, fetched(layer, t, large, loops, 0, false) * own.done);
-        const Lanes back = ends ? words_of(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : Lanes(0);
+        // sums that leave the level in which they are added up come back to it
+        const bool returns = ends && (home_sums || order.spilled);
+        const Lanes back = returns ? words_of(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : Lanes(0);
         if (home_sums) inward += back;
         const Lanes spilled = order.spilled ? back : Lanes(0);
         double once = 0;
@@ -463,10 +465,13 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             reads = larger(reads * (own.units.known ? own.done : 1), once) + spilled;
             fills = larger(fills * (own.units.known ? own.done : 1), once);
             const Lanes writes = own.written + spilled;
+            const Lanes coming = where(mask_of(own.filled), fills) + own.made * times;
             auto& [energy, time] = found[index][share];
-            energy = own.energy * times + fills * own.fill + inward * layer.home_price[0] + reads * layer.read +
-                writes * layer.write;
-            time = larger(larger(cycles * times, inward / home.bandwidth), (reads + writes) / layer.words_per_cycle);
+            energy = own.energy * times + where(mask_of(own.filled), fills) * own.fill + back * own.back +
+                inward * layer.home_price[0] + reads * layer.read + writes * layer.write;
+            time = larger(cycles * times, (reads + writes) / layer.words_per_cycle);
+            time = larger(larger(time, inward / home.read), larger(coming / home.write, (inward + coming) / home.shared));
+            for (const auto& [busy, each] : own.summing) time = larger(time, busy * times + back * each);
             energy = select(never, NEVER, energy * segment.repeat);
             time = time * segment.repeat;
             if (all) break;

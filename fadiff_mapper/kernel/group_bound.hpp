@@ -32,8 +32,12 @@ struct ProductUnits {
 struct LayerLeast {
     double energy = 0, cycles = 0;  // on the chip, without reads and fills of the home, each operation once
     double written = 0;             // words to the outermost level
+    double made = 0;                // words of the output that come to the home, each once
     double done = 1;                // the part of the layer that groups need
-    double fill = 0;                // pJ that a word from outside costs beside its read
+    bool filled = false;            // whether the home keeps all that comes from outside
+    double fill = 0;                // pJ of a word that comes to the home
+    double back = 0;                // pJ of a sum that comes back to where it is added to
+    std::vector<std::pair<double, double>> summing; // cycles there, and cycles of a sum that comes back, by port
     double unfinished = 0;          // words of sums that fit where they need not be finished
     ProductUnits units;
     Spaces through = 0;             // operands that the home keeps in every mapping
@@ -50,7 +54,8 @@ struct LoopOrder {
 
 // The only level that can be a home.
 struct HomeLevel {
-    double usable = 0, bandwidth = 0;  // words; words that it reads in a cycle
+    double usable = 0;                          // words
+    double read = 0, write = 0, shared = 0;     // words that it reads, that come to it, and both together, in a cycle at most
 };
 
 constexpr std::size_t MOST_LOOPS = 8, MOST_LINKS = 16;   // of a group that is divided

@@ -26,7 +26,7 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
     const double extent = segment.layers[index].bounds[cut.dim];
     cut.first = smaller(reach(slide, after.first) - slide.ahead, extent);
     const Lanes later = smaller(reach(slide, after.usual()), extent);
-    const Lanes stop = reach(slide, after.points) - slide.ahead;    // with padding behind the last point
+    const Lanes stop = reach(slide, after.distinct) - slide.ahead;    // with padding behind the last point
     const Lanes whole = smaller(stop, extent), behind = stop - whole;
     cut.advance = slide.advance * after.advance;
     cut.ahead = after.ahead * slide.advance + larger(slide.ahead, 0.0);
@@ -34,6 +34,7 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
     // points that a stride leaves out between steps are not computed
     const double gap = std::max(slide.stride - slide.span, 0.0) * slide.block / slide.shrink;
     const Lanes every = least ? larger(whole - (after.steps - 1) * gap, 1.0) : whole;
+    cut.distinct = every;
     if (retained) {     // the last steps may find all their points there
         cut.points = every;
         cut.later = smaller(later, cut.advance);
@@ -59,7 +60,7 @@ void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const
     for (int loop = 0; loop < loops; ++loop) {
         const double bound = segment.layers.back().bounds[dims[loop]];
         const Lanes size = sizes[loop];
-        cuts[(layers - 1) * loops + loop] = {dims[loop], ceil(bound / size), bound, size, size, size, size, 0, 0};
+        cuts[(layers - 1) * loops + loop] = {dims[loop], ceil(bound / size), bound, bound, size, size, size, size, 0, 0};
         for (int index = layers - 2; index >= 0; --index)
             cuts[index * loops + loop] =
                 cut_before(segment, index, cuts[segment.reader(index) * loops + loop], retained[index] >> loop & 1, least);

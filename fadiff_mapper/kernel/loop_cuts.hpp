@@ -20,6 +20,7 @@ struct LoopCut {
     int dim = -1;         // the layer's dimension that it moves, -1 for none
     Lanes steps = 1;      // steps in which the layer works
     Lanes points = 1;     // points of `dim` computed in all steps together
+    Lanes distinct = 1;   // the same, each once
     Lanes first = 1;      // points computed in the first step, with nothing retained yet and padding before it
     Lanes later = 1;      // points computed in any later step
     Lanes needed = 1;     // points that the next layer wants in one step, at most

@@ -42,7 +42,7 @@ from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import GroupBound
-from fadiff_mapper.model.prepared_layer import element_shares, prepare_layer, word_energy
+from fadiff_mapper.model.prepared_layer import prepare_layer, word_energy
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
@@ -333,7 +333,6 @@ class LayerInGroup:
     home: int
     written: bool  # whether its output goes to the outermost level
     least: LeastInSteps | None  # of all its work; None: nothing is known
-    copied: float  # pJ of reading finished sums once more where they lie, for their copy to the home
     done: float = 1.0  # the part of its work that the group has to do
 
     @property
@@ -341,7 +340,7 @@ class LayerInGroup:
         """The least energy and cycles of one run where each word comes from outside once."""
         if self.least is None:
             return NOTHING
-        return OperatingPoint(self.done * (self.least.energy + self.copied), self.done * self.least.cycles)
+        return OperatingPoint(self.done * self.least.energy, self.done * self.least.cycles)
 
 
 def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
@@ -359,12 +358,8 @@ def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
         keeping[home + 1:] = [here if written else replace(here, keep=here.keep - {name}, bypass=here.bypass | {name})
                               for here in keeping[home + 1:]]
     task = mapping_task(spec, replace(spec.constraints, levels=tuple(keeping)))
-    copied = 0.0    # unless the home itself may add sums up
-    inside = [level for level in range(home) if output.name not in spec.constraints.levels[level].bypass]
-    if output.name in handed and any(output.name in spec.constraints.levels[level].keep for level in inside):
-        read = word_energy(task.layer.machine).read * element_shares(spec.arch, spec.problem)[0]
-        copied = min(float(read[level].min()) for level in inside) * spec.problem.tensor_size(output)
-    return LayerInGroup(spec, home, handed.get(output.name, True), least_in_steps(task.layer, task.space, home), copied)
+    least = least_in_steps(task.layer, task.space, home, output.name in handed)
+    return LayerInGroup(spec, home, handed.get(output.name, True), least)
 
 
 def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup], costs: WordCosts,
@@ -384,7 +379,8 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     if usable is None or not 0 < len(dims) <= LOOPS or any(layer.least is None for layer in layers):
         return None
     machine = prepare_layer(layers[0].spec.arch, last, layers[0].spec.tables).machine
-    bandwidth = float(min(machine.shared_bandwidth[home, 0], machine.read_bandwidth[home, 0]))
+    bandwidth = [float(limit[home, 0]) for limit in (
+        machine.read_bandwidth, machine.write_bandwidth, machine.shared_bandwidth)]
     fill = word_energy(machine).fill[home]
     cuts = {len(segment.links): set(dims)}  # what shared loops cut of each layer
     for index in reversed(range(len(segment.links))):
@@ -399,11 +395,14 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
         # windows that spatial loops divide may round to nothing
         through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
-                   and (space.name in keep or space.name in read) and all(len(rank) == 1 for rank in space.ranks)]
+                   and (space.name in keep or space.name in read) and layer.least.inward[t] > 0]
         tables.append({
-            "energy": layer.done * (layer.least.inside + layer.copied), "cycles": layer.done * layer.least.busy,
+            "energy": layer.done * layer.least.inside, "cycles": layer.done * layer.least.busy,
             "written": layer.done * problem.tensor_size(problem.output) * layer.written, "done": layer.done,
-            "fill": float(fill.min()) if all(space.name in keep for space in outside) else 0.0,
+            "made": layer.done * problem.tensor_size(problem.output) * (index < len(segment.links)),
+            "filled": all(space.name in keep for space in outside), "fill": float(fill.min()),
+            "back": layer.least.back,
+            "summing": [(layer.done * cycles, each) for cycles, each in layer.least.summing],
             "unfinished": sums_room(layer.spec, home, float(usable)),
             **product_units(layer, problem, cuts[index], {space.name for space in outside} <= keep),
             "through": sum(1 << t for t in through),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -285,26 +285,43 @@ def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.nda
 def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
                   shares: LeastShares) -> list[Addend]:
     """Limits in cycles: MACs over those that can work at once; words over bandwidth, level by level."""
-    macs, machine = choice.states.macs, layer.machine
-    result = [Addend(layer.arch.arithmetic.name, layer.problem.computes * shares.computes / macs,
-                     f"{layer.problem.computes} multiply-accumulates on at most {int(macs.max())} units at once")]
-    nothing = np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
+    macs = choice.states.macs
+    return [Addend(layer.arch.arithmetic.name, layer.problem.computes * shares.computes / macs,
+                   f"{layer.problem.computes} multiply-accumulates on at most {int(macs.max())} units at once"),
+            *(Addend(unit.name, port.cycles, f"{port.name} bandwidth of {unit.name}: {port.words:g} words/cycle "
+                                             f"on {inputs.spread.instances[level]:g} instances")
+              for level, unit in enumerate(layer.arch.levels)
+              for port in _port_limits(layer, inputs, choice, shares, level))]
+
+
+@dataclass(frozen=True)
+class PortLimit:
+    """The cycles that the words through one port of a level take at least."""
+
+    name: str
+    reads: bool         # whether reads pass through it
+    writes: bool
+    words: float        # that pass in a cycle, of each instance
+    cycles: np.ndarray  # in each state of parallelism, [S]
+
+
+def _port_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, shares: LeastShares,
+                 level: int) -> Iterator[PortLimit]:
+    """The limited ports of a level."""
+    machine, nothing = layer.machine, np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
     whole, partial = element_shares(layer.arch, layer.problem)
-    for level, unit in enumerate(layer.arch.levels):
-        for port, limit, reads, writes in (("read", machine.read_bandwidth, 1, 0),
-                                           ("write", machine.write_bandwidth, 0, 1),
-                                           ("shared", machine.shared_bandwidth, 1, 1)):
-            rate = float(limit[level, 0])
-            if rate < UNLIMITED:
-                each = nothing.copy()
-                each[level] = machine.bandwidth_scale[level, :, 0] / (rate * inputs.spread.instances[level])
-                addends = least_total(layer, inputs, choice, AccessPrices(
-                    each * reads * shares.reads * partial, each * writes * shares.fills * partial,
-                    *(each * writes * shares.updates * words for words in (whole, partial))))
-                cycles = sum((addend.value for addend in addends), np.zeros_like(macs))
-                result.append(Addend(unit.name, cycles, f"{port} bandwidth of {unit.name}: {rate:g} words/cycle "
-                                                        f"on {inputs.spread.instances[level]:g} instances"))
-    return result
+    for name, limit, reads, writes in (("read", machine.read_bandwidth, True, False),
+                                       ("write", machine.write_bandwidth, False, True),
+                                       ("shared", machine.shared_bandwidth, True, True)):
+        rate = float(limit[level, 0])
+        if rate < UNLIMITED:
+            each = nothing.copy()
+            each[level] = machine.bandwidth_scale[level, :, 0] / (rate * inputs.spread.instances[level])
+            addends = least_total(layer, inputs, choice, AccessPrices(
+                each * reads * shares.reads * partial, each * writes * shares.fills * partial,
+                *(each * writes * shares.updates * words for words in (whole, partial))))
+            yield PortLimit(name, reads, writes, rate,
+                            sum((addend.value for addend in addends), np.zeros_like(choice.states.macs)))
 
 
 # Why it holds. A mapping with residuals is one without, of a larger problem, cut off at the bounds. So its spatial
@@ -341,6 +358,9 @@ class LeastInSteps:
         inside: pJ on the chip, without reads and fills of the home.
         busy: Cycles that the arithmetic and all levels but the outermost one need, without fills of the home.
         inward: Words that the home reads of each data space, [T].
+        back: pJ of a sum that comes back to the level inside the home that keeps sums, to be added to; 0 where several
+            levels, or none, may keep them.
+        summing: For each port of that level its cycles, and those of a sum that comes back.
         units: Multiply-accumulates in use at most, by loops over some dimensions alone.
     """
 
@@ -349,17 +369,20 @@ class LeastInSteps:
     inside: float
     busy: float
     inward: np.ndarray
+    back: float
+    summing: Sequence[tuple[float, float]]
     units: Callable[[frozenset[str]], float]
 
 
-def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int) -> LeastInSteps | None:
+def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int, copied: bool) -> LeastInSteps | None:
     """Bounds a layer that runs in steps, each with a mapping of its own, from below.
 
     On the chip a part of the layer that runs again costs as much again at least: smaller tiles touch no fewer words
     for each multiply-accumulate.
 
-    `home`: the index of a level. Returns None where no bound is proven: see `lower_bound`, and where too many sets of
-    levels could keep the data spaces.
+    `home`: the index of a level; `copied`: whether finished sums are read once more, for their copy to the home, in the
+    level inside it that keeps sums. Returns None where no bound is proven: see `lower_bound`, and where too many sets
+    of levels could keep the data spaces.
     """
     space, shape = _any_factors(space), (len(space.levels), len(space.problem.dataspaces))
     inputs, kept = bound_inputs(space, False, True), _keepers(layer, space, never)
@@ -376,7 +399,15 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int) -> LeastInS
     unfilled = LeastShares(every, filled, every, 1.0, 1.0)
     inner = AccessPrices(whole.read * other, whole.fill * other, whole.update * chip, whole.sums * chip)
     states = cache(partial(parallelism, space, inputs.spread, over=never))
+    output = layer.projection.read_write.index(True)
+    name = layer.problem.dataspaces[output].name
+    inside = [level for level in range(home) if name not in space.levels[level].bypass]
+    if not any(name in space.levels[level].keep for level in inside):
+        inside = []     # the home itself may add sums up
+    copy = inputs.touched[output] * element_shares(layer.arch, layer.problem)[0][:, output] * copied
+    where = inside if len(inside) == 1 else []
     found: list[tuple[float, float, float, float]] = []
+    summing: list[list[tuple[float, float]]] = []
     inward = np.full(shape[1], np.inf)
     for keepers in itertools.product(*kept):
         choice = keep_choice(inputs, states, keepers)
@@ -393,9 +424,18 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int) -> LeastInS
         energies = [total(prices) + sum(addend.value for addend in _compute_and_leakage(
             layer, inputs, choice.states.macs, delay, shares)) for prices, delay in ((whole, cycles), (inner, busy))]
         found.append((energies[0].min(), cycles.min(), energies[1].min(), busy.min()))
+        each = [(level, port, float(layer.machine.bandwidth_scale[level, output, 0])
+                 / (port.words * inputs.spread.instances[level]))
+                for level in where for port in _port_limits(layer, inputs, choice, shares, level)]
+        summing.append([(float(port.cycles.min()) + port.reads * copy[level] * one, port.writes * one)
+                        for level, port, one in each])
         for t in range(shape[1]):
             own = none.copy()
             own[home, t] = 1.0
             inward[t] = min(inward[t], total(AccessPrices(own, none, none, none)).min())
-    energy, cycles, inside, busy = (SLACK * float(min(values)) for values in zip(*found, strict=True))
-    return LeastInSteps(energy, cycles, inside, busy, inward, cache(partial(most_units, space, inputs.spread)))
+    energy, cycles, within, busy = (SLACK * float(min(values)) for values in zip(*found, strict=True))
+    copying = min((float(word_energy(layer.machine).read[level, 0] * copy[level]) for level in inside), default=0.0)
+    return LeastInSteps(energy + copying, cycles, within + copying, busy, inward,
+                        sum(float(whole.fill[level, output]) for level in where),
+                        [min(port) for port in zip(*summing, strict=True)],
+                        cache(partial(most_units, space, inputs.spread)))
