@@ -193,7 +193,7 @@ class NetworkLeast:
         if apart.energy_pj and apart.cycles:
             at.insert(1, (1 / apart.energy_pj, 1 / apart.cycles))
             most -= self.raise_price(*at[1], most / 2, over)    # as prices change, half of the rest each time
-        lines = [(*prices, self.price(*prices)) for prices in at]    # an earlier price stays a bound as groups are divided
+        lines = [(*prices, self.price(*prices)) for prices in at]    # earlier prices stay bounds as groups are divided
         while True:
             corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
                        for (a, b, c), (d, e, f) in pairwise(lines)]
