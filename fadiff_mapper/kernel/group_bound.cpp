@@ -41,6 +41,7 @@ using Costs = std::array<std::pair<Lanes, Lanes>, AT_WORK.size() - 1>;
 struct Cuts {
     std::vector<LoopCut> small, large;
     int loops;
+    int used = LANES;   // boxes; further lanes repeat the last one
 
     const LoopCut* smallest(int layer) const { return small.data() + std::size_t(layer) * loops; }
     const LoopCut* largest(int layer) const { return large.data() + std::size_t(layer) * loops; }
@@ -363,12 +364,10 @@ struct Stream {
 // and columns lie on the chip while operands pass by, or a block of one operand lies in the home while the other passes by.
 // In smaller tiles more words come in per multiply-accumulate, so the largest tile counts, in parts of steps. Of work in
 // full tiles, a part `full` of all, the units divide the tile, and so do the blocks; where windows slide over one operand,
-// blocks divide the lines of the other one in a part `even`. `leaving`: whether sums may leave the
-// chip unfinished.
-static Lanes streamed(const Product& product, const LoopCut* small, const LoopCut* large, int loops, Spaces passing,
-                      Lanes room, double unfinished, const ProductUnits& units, std::size_t share, Lanes full, Lanes even,
-                      bool leaving) {
-    const ProductTile tile(product, large, loops, passing);
+// blocks divide the lines of the other one in a part `even`. `leaving`: whether sums may leave the chip unfinished.
+static Lanes streamed(const Product& product, const Cuts& cuts, int index, Spaces passing, Lanes room, double unfinished,
+                      const ProductUnits& units, std::size_t share, Lanes full, Lanes even, bool leaving) {
+    const ProductTile tile(product, cuts.largest(index), cuts.loops, passing);
     Stream stream{tile, {}, units.along, room, unfinished, {}};
     for (int own = 0; own < 2; ++own)
         for (const Rank& rank : product.layer.spaces[product.operands[own]].ranks) stream.windows[own] |= rank.terms.size() > 1;
@@ -382,10 +381,15 @@ static Lanes streamed(const Product& product, const LoopCut* small, const LoopCu
         if (leaving) least = smaller(least, tile.one + tile.other + tile.lines[0] * tile.lines[1]);
         Lanes sums = select(mask_of(unfinished >= high * wide), stream.summed(), NEVER);
         if ((whole || windows) && (sums < least).any()) {
-            if (!smallest) smallest.emplace(product, small, loops, passing);
-            if (whole) sums = larger(sums, lanes_of([&](int lane) { return stream.summed_whole(*smallest, lane); }));
-            if (windows)
-                sums = larger(sums, lanes_of([&](int lane) { return stream.summed_windows(product, *smallest, lane); }));
+            if (!smallest) smallest.emplace(product, cuts.smallest(index), cuts.loops, passing);
+            sums = lanes_of([&](int lane) {
+                double fewest = sums[lane];
+                if (lane >= cuts.used) return fewest;
+                if (whole && fewest < least[lane]) fewest = std::max(fewest, stream.summed_whole(*smallest, lane));
+                if (windows && fewest < least[lane])
+                    fewest = std::max(fewest, stream.summed_windows(product, *smallest, lane));
+                return fewest;
+            });
         }
         return select(fits, smaller(least, sums), NEVER);
     };
@@ -437,7 +441,7 @@ static void inner_steps(const FusedSegment& segment, int loop, Cuts& cuts) {
 
 // The words that come from outside for a product, all steps together: with those that come again for lack of room, and
 // without. `share`: of the units at work; `full`: part of the work in full tiles.
-static std::pair<Lanes, Lanes> product_words(const Product& product, const LoopCut* small, const LoopCut* large, int loops,
+static std::pair<Lanes, Lanes> product_words(const Product& product, const Cuts& cuts, int index,
                                              const std::vector<Operand>& outside, Lanes least, Lanes room, double unfinished,
                                              const ProductUnits& units, std::size_t share, Lanes full, Lanes even,
                                              bool leaving) {
@@ -451,8 +455,8 @@ static std::pair<Lanes, Lanes> product_words(const Product& product, const LoopC
             if (!(least >= held).any()) continue;
             Lanes words = where(mask_of(!one.stays), one.reads) + where(mask_of(!other.stays), other.reads);
             if (passing)
-                words = larger(words, streamed(product, small, large, loops, passing, room - held, unfinished, units, share, full,
-                                               even, leaving));
+                words = larger(words, streamed(product, cuts, index, passing, room - held, unfinished, units, share, full, even,
+                                               leaving));
             words += where(mask_of(one.stays), one.reads) + where(mask_of(other.stays), other.reads);
             again = smaller(again, select(held > least, NEVER, words));
             once = smaller(once, select(held > least, NEVER, one.reads + other.reads));
@@ -570,7 +574,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             return std::pair(select(never, NEVER, energy * segment.repeat), time * segment.repeat);
         };
         const auto words_of_product = [&](std::size_t share, Lanes full, Lanes even) {
-            return product_words(*product, small, large, loops, outside[index], least, room[index],
+            return product_words(*product, cuts, index, outside[index], least, room[index],
                                  ends ? last.sums_room : own.unfinished, own.units, share, full, even, ends);
         };
         const bool streams = own.units.known && !outside[index].empty();
@@ -621,6 +625,7 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
     Box small, large;
     for (std::size_t first = 0; first < parts.size(); first += LANES) {
         bounded_ += count;
+        cuts.used = int(std::min(parts.size() - first, std::size_t(LANES)));
         const auto part = [&](int lane) -> GroupPart& { return parts[std::min(first + lane, parts.size() - 1)]; };
         for (int loop = 0; loop < loops; ++loop) {
             small.lanes[loop] = lanes_of([&](int lane) { return part(lane).least[loop]; });
@@ -632,7 +637,7 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
         Mask crowded;
         std::array<std::pair<Lanes, Lanes>, 2> rounds{};
         const std::vector<Costs> costs = least_of(segment_, layers_, home_, order, parts[0], cuts, crowded, rounds);
-        for (int lane = 0; lane < LANES; ++lane) {
+        for (int lane = 0; lane < cuts.used; ++lane) {
             part(lane).crowded = crowded[lane];
             for (int round = 0; round < 2; ++round)
                 part(lane).rounds[round] = {rounds[round].first[lane], rounds[round].second[lane]};
