@@ -18,7 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.base.atomic_files import check_names, check_writable, lock, write_files
+from fadiff_mapper.base.atomic_files import check_names, lock, write_files
 from fadiff_mapper.base.deadline import never, with_grace
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError, attempted
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -463,5 +463,4 @@ def _held(root: Path, written: AnyMapping[Path, Sequence[str]], read: Iterable[P
     for folder, names in written.items():
         check_names(folder, names, inputs)
     with lock(root):
-        check_writable(root)
         yield

@@ -14,11 +14,6 @@ MIDDLE_EVERY, FULL_EVERY = 10, 1000
 Python's own settings full ones take a tenth of the time of planning a large network and free nothing."""
 
 
-def collect_rarely() -> None:
-    """Makes collections of the whole process rare from now on."""
-    gc.set_threshold(ALLOCATIONS, MIDDLE_EVERY, FULL_EVERY)
-
-
 @contextmanager
 def rare_collections() -> Iterator[None]:
     """Makes collections of the whole process rare until the end of a `with` block.
@@ -29,7 +24,7 @@ def rare_collections() -> Iterator[None]:
     if not before[0] or before[0] >= ALLOCATIONS:
         yield
         return
-    collect_rarely()
+    gc.set_threshold(ALLOCATIONS, MIDDLE_EVERY, FULL_EVERY)
     try:
         yield
     finally:

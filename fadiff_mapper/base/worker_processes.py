@@ -27,7 +27,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.program_start import module_path, python_command
-from fadiff_mapper.base.rare_collections import collect_rarely
+from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.base.run_program import FinishedProgram
 
 TRIES = 3
@@ -181,13 +181,13 @@ def _ended(workers: list[Worker], worker: Worker, patience: float = 0.0) -> str:
     return FinishedProgram(worker.process.wait(), "").how
 
 
+@rare_collections()
 def serve(descriptor: int, module: str) -> None:
     """Answers calls on the connection of a descriptor until it ends, as it does with the program there; never returns.
 
     `module` is loaded at once; empty: none.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    collect_rarely()
     connection, calls = Connection(descriptor), SimpleQueue[bytes]()
 
     def receive() -> None:

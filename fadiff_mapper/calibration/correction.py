@@ -22,7 +22,7 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.calibration.features import FEATURES, MEANING, NAMES, PROGRAMS, feature_table
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.yaml.input_file import read_bytes
+from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.located import kind_of
 from fadiff_mapper.inputs.yaml.place import shortened
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
@@ -128,7 +128,7 @@ def read_calibration(file: str | os.PathLike[str], *, force: bool = False) -> Ca
         FadiffError: The file cannot be read or is no calibration, or it does not beat the exact model.
     """
     try:
-        content = json.loads(read_bytes(Path(file), WRITTEN, LARGEST_FILE))
+        content = json.loads(read_text(Path(file), WRITTEN, LARGEST_FILE))
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or "fadiff_calibration" not in content:

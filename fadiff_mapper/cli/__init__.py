@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from fadiff_mapper.base.rare_collections import collect_rarely
+from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.base.standard_streams import ended
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.cli import commands
@@ -28,11 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def run() -> int:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads for linear algebra, of which there is none
-        collect_rarely()
         words = sys.argv[1:] if arguments is None else arguments
         options = program_parser(*words[:1]).parse_args(words)
         options.begun = begun   # a time limit holds for the whole command
-        return int(options.run(options) or DONE)
+        with rare_collections():
+            return int(options.run(options) or DONE)
     return ended(run, BAD_INPUT)
 
 

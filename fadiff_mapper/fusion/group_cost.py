@@ -268,9 +268,9 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
             changed(level, t, updates=-float(counts.updates[level, t, 0]))
     table = tile.layer.machine.element_words
     if counts.words and table is not None and step.shares_sums:  # others add to the same sums
-        held, sent = counts.words.held.copy(), counts.words.sent.copy()
-        held[:, t] = sent[:, t] = table[1, :, t]
-        counts = replace(counts, words=replace(counts.words, held=held, sent=sent))
+        stored, transferred = counts.words.stored.copy(), counts.words.transferred.copy()
+        stored[:, t] = transferred[:, t] = table[1, :, t]
+        counts = replace(counts, words=replace(counts.words, stored=stored, transferred=transferred))
     return counts
 
 

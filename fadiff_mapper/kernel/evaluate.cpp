@@ -33,17 +33,17 @@ static void lay_element_words(const Layer& layer, Workspace& work) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
             const auto words = [&](Mask sums) { return select(sums, Lanes(layer.partial[cell]), Lanes(layer.whole[cell])); };
             const Mask again = work.updates[cell] > work.part[cell] * MORE;
-            work.held[cell] = words(apart | again);
+            work.stored[cell] = words(apart | again);
             for (const int d : members(layer.spaces[t].adding & work.pack.spatial_dims(level)))
                 apart = apart | (work.pack.spatial(level, layer.dims)[d] > 1.0);
-            work.sent[cell] = words(apart | again);
+            work.transferred[cell] = words(apart | again);
         }
     }
 }
 
 // Words of a level that elements of a data space take there; `packed` is the layer's, asked for once.
 static inline Lanes in_words(bool packed, const Layer& layer, const Workspace& work, std::size_t cell, Lanes elements) {
-    return packed ? elements * work.held[cell] / layer.per[cell] : elements;
+    return packed ? elements * work.stored[cell] / layer.per[cell] : elements;
 }
 
 // Every limit in Timeloop's order, as model/legality.py lists them; fills in legality and excess.
@@ -330,7 +330,7 @@ static void add_up(const Layer& layer, const Workspace& work, Scores* scores) {
                 for (int t = 0; t < layer.tensors; ++t) {
                     const std::size_t cell = std::size_t(one.level) * layer.tensors + t;
                     const double energy = interconnect_energy(layer, work, one, t, lane);
-                    wires += layer.packed() ? energy * (work.sent[cell][lane] / layer.per[cell]) : energy;
+                    wires += layer.packed() ? energy * (work.transferred[cell][lane] / layer.per[cell]) : energy;
                 }
         scores[lane].energy = layer.priced ? energy[lane] + wires : energy[lane];
         scores[lane].cycles = busy[lane] + layer.network_latency;

@@ -31,8 +31,8 @@ struct Workspace {
     std::vector<Lanes> content;                 // words that a level sends after bypassing
     std::vector<Lanes> part;                    // words that one instance is responsible for
     std::vector<Lanes> reads, fills, updates;   // accesses of one instance, words
-    std::vector<Lanes> held, sent;              // words of the level per element in it and on the way to receivers, over
-                                                // `layer.per`; none where each takes one
+    std::vector<Lanes> stored, transferred;     // words of the level per element stored in it, and transferred to its
+                                                // receivers, over `layer.per`; none where each takes one
     std::vector<Mask> further;                  // some level further out keeps the data space
     std::vector<Lanes> used, receivers;         // [L]; instances in use, and receivers of one, on average where last runs
                                                 // leave some idle
@@ -44,8 +44,8 @@ struct Workspace {
     explicit Workspace(const Layer& layer, bool whole = false, bool residual = false)
         : pack(layer, whole, residual), tiles(layer), traffic(layer), scale(std::size_t(layer.levels) * layer.tensors),
           content(scale.size()), part(scale.size()), reads(scale.size()), fills(scale.size()), updates(scale.size()),
-          held(layer.per.size()), sent(layer.per.size()), further(scale.size()), used(layer.levels), receivers(layer.levels), residual(residual),
-          lanes(residual ? LANES : 0, Mapping(layer)) {}
+          stored(layer.per.size()), transferred(layer.per.size()), further(scale.size()), used(layer.levels),
+          receivers(layer.levels), residual(residual), lanes(residual ? LANES : 0, Mapping(layer)) {}
 };
 
 // The share of the words per cycle that instances ask for that a level can give them, at most 1.

@@ -6,7 +6,7 @@ one instruction. On other processors, and where no build of a higher level was m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 V3 = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
@@ -18,19 +18,12 @@ BASELINE = "baseline"
 """Name of the build in the package itself: x86-64-v2, or what every processor of another kind has."""
 
 
-def usable_levels(features: Iterable[str]) -> list[str]:
-    """The levels whose features are all there, best first."""
-    present = frozenset(features)
-    return [level for level, needed in LEVELS.items() if needed <= present]
-
-
-def processor_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
-    """The features that processor and operating system offer, as Linux lists them; none where it does not."""
-    try:
-        with cpuinfo.open(encoding="utf-8", errors="replace") as lines:
-            return next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), [])
-    except OSError:
-        return []
+def usable_levels(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
+    """The levels whose features processor and operating system offer, best first; none where Linux lists none."""
+    features: set[str] = set()
+    with suppress(OSError), cpuinfo.open(encoding="utf-8", errors="replace") as lines:
+        features.update(next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), []))
+    return [level for level, needed in LEVELS.items() if needed <= features]
 
 
 def level_of(module_file: str | None) -> str:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -204,43 +205,39 @@ void Prover::charge(const Crossing& crossing, const Words& words, double& energy
 // any layout, that have one there. Neighbours that are away in another rank are left out: its loops move tiles further
 // than that.
 std::map<std::vector<double>, double> Prover::receivers_apart(int level, int t) const {
+    const Dims relevant = layer_.spaces[t].relevant, others = relevant & ~shared_[t];
+    DataSpace places;  // a rank for every dimension, by one-point tiles
+    places.ranks.resize(dims_), places.move.resize(std::size_t(dims_) * dims_);
+    for (const int d : members(relevant)) places.move[std::size_t(d) * dims_ + d] = 1;
+    FanOut fan_out(layer_);
+    std::copy_n(&scheme_.spatial[std::size_t(level) * dims_], dims_, fan_out.spatial.begin());
+    std::fill(fan_out.below.begin(), fan_out.below.end(), 1.0);
     std::map<std::vector<double>, double> found;
-    const double* spatial = &scheme_.spatial[std::size_t(level) * dims_];
     for (const Layout& layout : scheme_.layouts) {
-        const std::uint8_t *order = &layout.order[std::size_t(level) * dims_], *on_y = &layout.on_y[std::size_t(level) * dims_];
-        std::vector<std::vector<double>> receivers(1, std::vector<double>(dims_));  // along X first
-        double along_x = 1;
-        for (const bool y : {false, true})
-            for (int i = 0; i < dims_; ++i) {
-                const int d = order[i];
-                if ((on_y[d] != 0) != y) continue;
-                along_x *= y ? 1 : spatial[d];
-                for (std::size_t e = 0, more = receivers.size() * std::size_t(spatial[d] - 1), inner = receivers.size(); e < more; ++e)
-                    receivers.push_back(receivers[receivers.size() - inner]), ++receivers.back()[d];
-            }
-        const std::size_t width = std::size_t(std::max(along_x, layer_.level[level].fanout_x)), count = receivers.size();
+        std::copy_n(&layout.order[std::size_t(level) * dims_], dims_, fan_out.order.begin());
+        std::copy_n(&layout.on_y[std::size_t(level) * dims_], dims_, fan_out.on_y.begin());
+        measure(layer_, level, fan_out);
+        Grid grid;
+        place_receivers(layer_, places, fan_out, nullptr, grid);
         std::map<std::vector<double>, double> own;
-        for (std::size_t e = 0; e < count; ++e) {
+        for (int e = 0; e < grid.count; ++e) {
             std::set<std::vector<double>> there;
-            const std::size_t none = count;
-            for (const std::size_t beside : {e % width ? e - 1 : none, (e + 1) % width ? e + 1 : none, e < width ? none : e - width, e + width}) {
-                if (beside >= count) continue;
+            any_neighbour(grid, e, e - e % grid.width, [&](int neighbour) {
+                if (neighbour < 0 || neighbour >= grid.count) return false;
                 std::vector<double> tiles(dims_);
+                std::transform(grid.at(neighbour), grid.at(neighbour) + dims_, grid.at(e), tiles.begin(), std::minus<>());
                 bool alike = true;
-                for (int d = 0; d < dims_; ++d) {
-                    const double by = receivers[beside][d] - receivers[e][d];
-                    if (shared_[t] >> d & 1) tiles[d] = by;
-                    else alike &= by == 0 || !(layer_.spaces[t].relevant >> d & 1);
-                }
+                for (const int d : members(others)) alike &= tiles[d] == 0;
                 if (alike) there.insert(tiles);
-            }
-            for (const auto& tiles : there) own[tiles] += 1.0 / double(count);
+                return false;  // go on to the next one
+            });
+            for (const auto& tiles : there) own[tiles] += 1.0 / grid.count;
         }
         for (const auto& [tiles, share] : own) found[tiles] = std::max(found[tiles], share);
     }
     // receivers that want some of the same words form groups of several sizes, of which all may be left out
     for (const fadiff::Rank& rank : layer_.spaces[t].ranks)
-        if (std::count_if(rank.terms.begin(), rank.terms.end(), [&](auto& term) { return spatial[term.dim] > 1; }) > 1)
+        if (std::count_if(rank.terms.begin(), rank.terms.end(), [&](auto& term) { return fan_out.spatial[term.dim] > 1; }) > 1)
             for (auto& [tiles, share] : found) share = 1;
     return found;
 }
@@ -249,67 +246,68 @@ std::map<std::vector<double>, double> Prover::receivers_apart(int level, int t) 
 // that leaves the same ones inside the innermost loop that moves the tile.
 Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame) const {
     const int t = crossing.tensor;
-    const double words = volume(layer_.spaces[t], frame.tile.data()), visits = frame.visits[t];
-    if (plain_[t]) return {words * visits, words * visits, false};
     const auto& space = layer_.spaces[t];
+    const double words = volume(space, frame.tile.data()), visits = frame.visits[t];
+    if (plain_[t]) return {words * visits, words * visits, false};
     std::size_t at = frame.loops;
     while (at > 0 && !(space.relevant >> loops_[at - 1].dim & 1)) --at;
     if (!at) return {words, words, false};
-    const Loop& first = loops_[--at];
+    const Loop& first = loops_[--at];  // the innermost loop that moves the tile
     if (own_[t] >> first.dim & 1) return {words * visits, words * visits, false};
     if (windows_[t] >> first.dim & 1) return least_words(crossing, frame, crossing.inner);
-    const fadiff::Rank* rank = &space.ranks[0];
-    while (!(rank->dims >> first.dim & 1)) ++rank;
-    const int ranks = int(space.ranks.size());
-    const auto moved = [&](const Loop& loop, int r) { return space.move[std::size_t(r) * dims_ + loop.dim] * loop.step; };
-    std::vector<double> step(ranks);
-    for (int r = 0; r < ranks; ++r) step[r] = moved(first, r);
-    const double span = extent(*rank, frame.tile.data());
-    const double fresh = words - words / span * std::max(span - step[rank - &space.ranks[0]], 0.0);
-    std::vector<std::pair<std::vector<double>, double>> near;  // words from a receiver to a neighbour, [R]; share of receivers
+
+    using Move = std::vector<double>;  // words in every rank, [R]
+    const std::size_t ranks = space.ranks.size();
+    const auto advance = [&](Move& move, const Loop& loop, double steps) {
+        for (std::size_t r = 0; r < ranks; ++r) move[r] += space.move[r * dims_ + loop.dim] * loop.step * steps;
+    };
+    Move step(ranks);
+    advance(step, first, 1);
+    extents_.resize(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) extents_[r] = extent(space.ranks[r], frame.tile.data());
+    const double fresh = new_words(extents_, words, step.data());
+    std::vector<std::pair<Move, double>> near;  // from a receiver to a neighbour; share of receivers
     for (const auto& [tiles, share] : crossing.apart) {
-        auto& [away, own] = near.emplace_back(std::vector<double>(ranks), share);
-        for (int r = 0; r < ranks; ++r)
-            for (int d = 0; d < dims_; ++d) away[r] += space.move[std::size_t(r) * dims_ + d] * tiles[d] * frame.tile[d];
+        Move& away = near.emplace_back(Move(ranks), share).first;
+        for (std::size_t r = 0; r < ranks; ++r)
+            for (int d = 0; d < dims_; ++d) away[r] += space.move[r * dims_ + d] * tiles[d] * frame.tile[d];
     }
     // Receivers that find the words of a call at a neighbour, as a share.
-    const auto handed_on = [&](const std::vector<double>& move) {
+    const auto handed_on = [&](const Move& move) {
         double sum = 0;
         for (const auto& [away, share] : near) sum += away == move ? share : 0;
         return std::min(sum, 1.0);
     };
-    // The least share of a tile that a call of a loop further out sends, to a receiver and from the sender: it moves the
-    // tile by its own step less one of each loop inside, those of levels further in and any of its own level.
     struct Calls {
-        double bound, received, sent;
+        double bound, received, sent;  // shares of a tile, to a receiver and from the sender
     };
-    std::vector<Calls> further;
-    for (std::size_t i = at; i-- > 0;) {
-        const Loop& loop = loops_[i];
+    // The least that the calls of a loop further out send. They move the tile by its own step less one of each loop inside:
+    // of all those of levels further in, and of any of its own level.
+    std::vector<Move> moves;
+    const auto least_of = [&](const Loop& loop) {
         Calls calls{loop.bound, 1, 1};
-        if (!(own_[t] >> loop.dim & 1)) {
-            std::vector<double> farthest(ranks), move;
-            std::vector<const Loop*> beside;
-            for (int r = 0; r < ranks; ++r) farthest[r] = moved(loop, r) - step[r];
-            for (std::size_t j = 0; j < at; ++j) {
-                const Loop& other = loops_[j];
-                if (j == i || !(space.relevant >> other.dim & 1) || own_[t] >> other.dim & 1) continue;
-                if (other.level == loop.level) beside.push_back(&other);
-                else if (other.level < loop.level)
-                    for (int r = 0; r < ranks; ++r) farthest[r] -= moved(other, r);
-            }
-            for (std::size_t inside = 0; inside < std::size_t(1) << beside.size(); ++inside) {
-                move = farthest;
-                for (std::size_t h = 0; h < beside.size(); ++h)
-                    for (int r = 0; r < ranks; ++r) move[r] -= inside >> h & 1 ? moved(*beside[h], r) : 0;
-                const bool still = std::all_of(move.begin(), move.end(), [](double by) { return by == 0; });
-                const double received = still ? 0 : move == step ? fresh / words : 1;
-                calls.received = std::min(calls.received, received);
-                calls.sent = std::min(calls.sent, received * (1 - handed_on(move)));
+        if (own_[t] >> loop.dim & 1) return calls;
+        moves.resize(1), moves[0].assign(ranks, 0.0);
+        advance(moves[0], loop, 1), advance(moves[0], first, -1);
+        for (std::size_t i = 0; i < at; ++i) {
+            const Loop& other = loops_[i];
+            if (&other == &loop || other.level > loop.level || !(space.relevant >> other.dim & 1) || own_[t] >> other.dim & 1) continue;
+            for (std::size_t m = 0, count = moves.size(); m < count; ++m) {
+                if (other.level == loop.level) moves.push_back(moves[m]);
+                advance(other.level == loop.level ? moves.back() : moves[m], other, -1);
             }
         }
-        further.push_back(calls);
-    }
+        for (const Move& move : moves) {
+            const bool still = std::all_of(move.begin(), move.end(), [](double by) { return by == 0; });
+            const double received = still ? 0 : move == step ? fresh / words : 1;
+            calls.received = std::min(calls.received, received);
+            calls.sent = std::min(calls.sent, received * (1 - handed_on(move)));
+        }
+        return calls;
+    };
+    std::vector<Calls> further;
+    further.reserve(at);
+    for (std::size_t i = at; i-- > 0;) further.push_back(least_of(loops_[i]));
     // Calls are fewest where loops that send less stand inside those that send more.
     const auto least_calls = [&](double Calls::* share) {
         std::sort(further.begin(), further.end(), [&](auto& a, auto& b) { return a.*share > b.*share; });
@@ -465,6 +463,15 @@ const std::vector<Prover::Order>& Prover::orders(int level, Dims looping) {
     return result;
 }
 
+// Whether a level has room for the tiles that it keeps.
+bool Prover::fits(int level, const double* tile) const {
+    if (layer_.level[level].usable < 0) return true;
+    double words = 0;
+    for (int t = 0; t < tensors_; ++t)
+        if (scheme_.keep[std::size_t(level) * tensors_ + t]) words += layer_.in_words(level, t, volume(layer_.spaces[t], tile), true);
+    return words <= layer_.level[level].usable;
+}
+
 // The frame of the level within, once a level's loops are decided; false where its tile does not fit.
 bool Prover::enter(int level, const double* factor, const Order& order) {
     const Frame& outer = frames_[level];
@@ -477,12 +484,7 @@ bool Prover::enter(int level, const double* factor, const Order& order) {
         frame.tile[d] = outer.tile[d] / (factor[d] * scheme_.spatial[std::size_t(level) * dims_ + d]);
     }
     const int inner = level - 1;
-    if (layer_.level[inner].usable >= 0) {
-        double words = 0;
-        for (int t = 0; t < tensors_; ++t)
-            if (scheme_.keep[std::size_t(inner) * tensors_ + t]) words += layer_.in_words(inner, t, volume(layer_.spaces[t], frame.tile.data()), true);
-        if (words > layer_.level[inner].usable) return false;
-    }
+    if (!fits(inner, frame.tile.data())) return false;
     frame.outside = outer.outside * iterations;
     for (int t = 0; t < tensors_; ++t) {
         frame.visits[t] = outer.visits[t];
@@ -516,11 +518,7 @@ bool Prover::start(const std::vector<LevelLoops>& outer) {
     std::fill(frame.visits.begin(), frame.visits.end(), 1.0);
     frame.outside = 1, frame.energy = fixed_energy_, frame.accessed = fixed_accessed_, frame.loose = loose_, frame.loops = 0;
     frame.reads = fixed_reads_, frame.writes = fixed_writes_;
-    const double room = layer_.level[levels_ - 1].usable;
-    double words = 0;
-    for (int t = 0; t < tensors_; ++t)
-        if (scheme_.keep[std::size_t(levels_ - 1) * tensors_ + t]) words += layer_.in_words(levels_ - 1, t, volume(layer_.spaces[t], bounds_.data()), true);
-    if (room >= 0 && words > room) return false;
+    if (!fits(levels_ - 1, bounds_.data())) return false;
     for (std::size_t i = 0; i < outer.size(); ++i) {
         const int level = levels_ - 1 - int(i);
         Dims looping = 0;

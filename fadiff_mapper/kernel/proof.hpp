@@ -106,6 +106,7 @@ private:
     Words least_words(const Crossing& crossing, const Frame& frame, int level) const;
     double bound(const Frame& frame, int level) const;
     const std::vector<Order>& orders(int level, Dims looping);
+    bool fits(int level, const double* tile) const;
     bool enter(int level, const double* factor, const Order& order);
     bool start(const std::vector<LevelLoops>& outer);
     template <typename Visit>
@@ -149,6 +150,7 @@ private:
     Workspace work_;
     std::vector<Mapping> waiting_;
     mutable std::vector<double> reads_, writes_;  // [L]; scratch
+    mutable std::vector<double> extents_;         // [R]; scratch
     struct Children {                             // scratch of the choices of one level's loops
         std::vector<std::vector<double>> options; // [D]
         std::vector<std::size_t> digit;           // [D]

@@ -102,8 +102,8 @@ constexpr double EXACT = 0x1p53;
 // Weights that join the ranks to one number: a receiver's offset moved lies between -last and 2 last in every rank.
 static void join_ranks(const double* last, int ranks, Grid& grid) {
     grid.pitch.assign(std::size_t(ranks), 1.0);
-    double size = 1;
-    for (int r = 0; r < ranks; ++r) {
+    double size = last ? 1 : 2 * EXACT;
+    for (int r = 0; last && r < ranks; ++r) {
         grid.pitch[r] = size;
         size *= 4 * last[r] + 1;
     }
@@ -210,8 +210,7 @@ int find_linked(Grid& grid, const Grid& before, const double* move, int ranks) {
     int linked = 0;
     for (int first = 0; first < count; first += width)
         for (int e = first; e < std::min(first + width, count); ++e) {
-            grid.linked[e] = (e > first && holds(e - 1, e)) || (e + 1 < first + width && holds(e + 1, e))
-                             || holds(e - width, e) || holds(e + width, e);
+            grid.linked[e] = any_neighbour(grid, e, first, [&](int neighbour) { return holds(neighbour, e); });
             linked += grid.linked[e];
         }
     return linked;

@@ -71,14 +71,21 @@ void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_
                   Tally& kinds);
 
 // Fills in offsets, width and height of the grid, which is left as it is where the same loops made it. `last` [R]: the largest
-// offset of the last receiver, and the farthest move, of all grids that are compared with this one.
+// offset of the last receiver, and the farthest move, of all grids that are compared with this one; null: ranks stay apart.
 void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& fan_out, const double* last, Grid& grid);
 
 // Fills in groups: receivers with equal offsets, or (without multicast) every receiver by itself.
 void find_groups(Grid& grid, bool multicast);
 
-// Marks receivers that find their words, the tile moved by `move` [R] since the call before, at a neighbour to the left or
-// right in the row, above or below, without wrap-around, as the receivers stood then. Returns how many.
+// Whether `holds(neighbour)` is true of a receiver beside one whose row begins with `first`: to the left or right in the row,
+// above or below, without wrap-around. Numbers below 0, and beyond the last receiver, are none.
+template <typename Holds>
+inline bool any_neighbour(const Grid& grid, int e, int first, Holds holds) {
+    return (e > first && holds(e - 1)) || (e + 1 < first + grid.width && holds(e + 1)) || holds(e - grid.width) || holds(e + grid.width);
+}
+
+// Marks receivers that find their words, the tile moved by `move` [R] since the call before, at a neighbour, as the
+// receivers stood then. Returns how many.
 int find_linked(Grid& grid, const Grid& before, const double* move, int ranks);
 
 // Groups with a member that takes nothing from a neighbour; fills in `size`.

@@ -361,7 +361,7 @@ SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const
             for (int access = 0; access < ACCESSES && layer.packed(); ++access)
                 for (int part = 0; part < accesses.parts(); ++part) {
                     Counts& words = accesses.of[access][part].words;
-                    words = in_words(words, dense.held[cell], Count(layer.per[cell]));
+                    words = in_words(words, dense.stored[cell], Count(layer.per[cell]));
                 }
             // Words per cycle that are asked for; an instance that is used part of the time asks for less.
             const Mask busy = kept & (instances.average > 0.0);

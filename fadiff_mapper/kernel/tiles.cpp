@@ -81,23 +81,29 @@ void line_up(const Layer& layer, const MappingPack& pack, const Tiles& tiles, in
     loops.count = count;
 }
 
-void spread_out(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int lane, int level, FanOut& fan_out) {
-    const std::size_t first = std::size_t(level) * layer.dims;
-    const Lanes* spatial = pack.spatial(level, layer.dims);
+void measure(const Layer& layer, int level, FanOut& fan_out) {
     fan_out.level = level;
-    fan_out.fan = tiles.fan[level][lane];
     fan_out.fanned = 0;
     double extent[2] = {1, 1};
     for (int d = 0; d < layer.dims; ++d) {
-        fan_out.spatial[d] = spatial[d][lane];
-        fan_out.below[d] = tiles.below[first + d][lane];
         fan_out.fanned |= Dims(fan_out.spatial[d] > 1) << d;
-        fan_out.order[d] = pack.spatial_order[(first + d) * LANES + lane];
-        fan_out.on_y[d] = pack.on_y[first + d][lane];
         extent[fan_out.on_y[d] != 0] *= fan_out.spatial[d];
     }
+    fan_out.fan = extent[0] * extent[1];
     fan_out.width = int(std::max(extent[0], layer.level[level].fanout_x));
     fan_out.height = int(std::max(extent[1], layer.level[level].fanout_y));
+}
+
+void spread_out(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int lane, int level, FanOut& fan_out) {
+    const std::size_t first = std::size_t(level) * layer.dims;
+    const Lanes* spatial = pack.spatial(level, layer.dims);
+    for (int d = 0; d < layer.dims; ++d) {
+        fan_out.spatial[d] = spatial[d][lane];
+        fan_out.below[d] = tiles.below[first + d][lane];
+        fan_out.order[d] = pack.spatial_order[(first + d) * LANES + lane];
+        fan_out.on_y[d] = pack.on_y[first + d][lane];
+    }
+    measure(layer, level, fan_out);
 }
 
 }  // namespace fadiff

@@ -70,6 +70,9 @@ struct FanOut {
     explicit FanOut(const Layer& layer);
 };
 
+// Fills in receivers and the grid of a fan-out whose factors, order and axes are known.
+void measure(const Layer& layer, int level, FanOut& fan_out);
+
 // The loops of one lane.
 void line_up(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int lane, Loops& loops);
 void spread_out(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int lane, int level, FanOut& fan_out);

@@ -27,11 +27,10 @@ void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, 
     }
 }
 
-// Words of a tile that were not there before a move: the tile less its overlap.
-static double new_words(const WindowWalk& walk, const double* move) {
+double new_words(const std::vector<double>& extents, double words, const double* move) {
     double overlap = 1;
-    for (int r = 0; r < walk.ranks; ++r) overlap *= std::max(walk.extent[r] - std::abs(move[r]), 0.0);
-    return walk.words - overlap;
+    for (std::size_t r = 0; r < extents.size(); ++r) overlap *= std::max(extents[r] - std::abs(move[r]), 0.0);
+    return words - overlap;
 }
 
 double walk_unheld(const double* bound, int count, WindowWalk& walk) {
@@ -60,7 +59,7 @@ double walk_held(const double* bound, int count, WindowWalk& walk) {
     auto moves = [&](int s) { return std::any_of(walk.move(s), walk.move(s) + ranks, [](double m) { return m != 0; }); };
     int first = 0;  // innermost loop that moves the tile
     while (first < count && !moves(first)) ++first;
-    const double fresh = first < count ? new_words(walk, walk.move(first)) : walk.words;
+    const double fresh = first < count ? new_words(walk.extent, walk.words, walk.move(first)) : walk.words;
     double plain = walk.words, outside = 1, broken = fresh == walk.words ? 0 : 1;  // broken: runs begun by another length
     for (int s = count - 1; s >= 0; --s) {
         const double times = (bound[s] - 1) * outside;

@@ -38,6 +38,9 @@ struct WindowWalk {
     const double* move(int loop) const { return moves.data() + std::size_t(loop) * ranks; }
 };
 
+// Words of a tile that were not there before a move [R]: the tile, of extents [R], less its overlap.
+double new_words(const std::vector<double>& extents, double words, const double* move);
+
 // Fills in extent, words and moves of the tile below a level for the loops of that level and further out.
 void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, const FanOut& fan_out, WindowWalk& walk);
 

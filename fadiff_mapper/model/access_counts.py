@@ -61,13 +61,13 @@ class ElementWords:
     Elements lie one right behind the other, across the words of a level.
     """
 
-    held: Array  # In the level, when accessed; partial sums have a width of their own, see `element_words`
-    sent: Array  # On the way between the level and its receivers
-    per: Array   # What both are divided by
+    stored: Array       # Stored in the level; partial sums have a width of their own, see `element_words`
+    transferred: Array  # Transferred between the level and its receivers
+    per: Array          # What both are divided by
 
     def of(self, elements: Array) -> Array:
         """The words of the levels that elements [L, T, B] take."""
-        return elements * self.held / self.per
+        return elements * self.stored / self.per
 
 
 @dataclass(frozen=True)
@@ -98,14 +98,14 @@ def element_words(counts: Counts, nest: Nest, projection: Projection, whole: np.
     """
     xp = array_namespace(nest.temporal)
     adding = xp.any(xp.asarray(projection.adding)[None, :, :, None] & (nest.spatial > 1)[:, None], axis=2)
-    apart, held, sent = xp.zeros_like(adding[0]), list[Array](), list[Array]()
+    apart, stored, transferred = xp.zeros_like(adding[0]), list[Array](), list[Array]()
     for level in reversed(range(len(whole))):
         again = counts.updates[level] > counts.partition[level] * MORE
-        held.append(apart | again)
+        stored.append(apart | again)
         apart = apart | adding[level]
-        sent.append(apart | again)
+        transferred.append(apart | again)
     in_level, on_the_way = (xp.where(xp.stack(sums[::-1]), xp.asarray(partial), xp.asarray(whole))
-                            for sums in (held, sent))
+                            for sums in (stored, transferred))
     return ElementWords(in_level, on_the_way, xp.asarray(per) + 0 * nest.temporal[:, :1])
 
 

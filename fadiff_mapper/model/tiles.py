@@ -79,7 +79,7 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
         for last in reversed(lasts):
             further.append(further[-1] * last)
         extents = xp.where(xp.stack(further[::-1]) > 1, extents, xp.stack(rests))
-    words = volume(extents, projection)
+    words = xp.stack([product([rank_extent(extents, rank) for rank in ranks]) for ranks in projection.ranks], axis=1)
     one, spread = xp.ones_like(nest.spatial[:, 0]), active.spatial_dims()
     on_x = product([xp.where(nest.on_y[:, d], one, nest.spatial[:, d]) for d in spread] or [one])
     on_y = product([xp.where(nest.on_y[:, d], nest.spatial[:, d], one) for d in spread] or [one])
@@ -90,12 +90,6 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
     cycles = product([xp.prod(nest.temporal[level], axis=0) for level in active.looping_levels()] or [one[0]])
     return Tiles(extents[below], extents[across], words[whole], words[below], words[across], xp.stack(x[::-1]),
                  xp.stack(y[::-1]), cycles, cycles * x[-1] * y[-1])
-
-
-def volume(extents: Array, projection: Projection) -> Array:
-    """Words [N, T, B] of N boxes [N, D, B] in every data space: the product of the extents of its ranks."""
-    xp = array_namespace(extents)
-    return xp.stack([product([rank_extent(extents, rank) for rank in ranks]) for ranks in projection.ranks], axis=1)
 
 
 def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:

@@ -193,18 +193,23 @@ class NetworkLeast:
         if apart.energy_pj and apart.cycles:
             at.insert(1, (1 / apart.energy_pj, 1 / apart.cycles))
             most -= self.raise_price(*at[1], most / 2, over)    # as prices change, half of the rest each time
+        lines = [(*prices, self.price(*prices)) for prices in at]    # earlier prices stay bounds as groups are divided
         while True:
-            lines = [(energy, cycles, self.price(energy, cycles)) for energy, cycles in at]
             corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
                        for (a, b, c), (d, e, f) in pairwise(lines)]
             least = min(range(len(corners)), key=lambda index: prod(corners[index]))
             if not prod(corners[least]):    # a network without energy
                 return 0.0
+            beside = [(energy, cycles, self.price(energy, cycles)) for energy, cycles, _ in lines[least:least + 2]]
+            if beside != lines[least:least + 2]:
+                lines[least:least + 2] = beside
+                continue
             energy, cycles = 1 / corners[least][0], 1 / corners[least][1]
             most -= self.raise_price(energy, cycles, most / 2, over)
-            if self.price(energy, cycles) <= 2 * (1 + TANGENT) or len(at) == MOST_LINES:
+            tangent = self.price(energy, cycles)
+            if tangent <= 2 * (1 + TANGENT) or len(lines) == MOST_LINES:
                 return SLACK * prod(corners[least])
-            at.insert(least + 1, (energy, cycles))
+            lines.insert(least + 1, (energy, cycles, tangent))
 
 
 def least_value(workload: Workload, hardware: Hardware, results: Sequence[Result], segments: Sequence[Segment],

@@ -14,6 +14,7 @@ from math import inf
 
 import numpy as np
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.legality import Room
@@ -81,7 +82,7 @@ class SearchState:
     """The best nest of every task of a family of W members, and its history."""
 
     def __init__(self, tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watcher | None = None,
-                 stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> None:
+                 stopped: Over = never, deadline: float = inf) -> None:
         """Arguments as for `search_many.search`.
 
         Either all tasks have a room or sums, or none; a task on a sparse design is a family of one.

@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping as AnyMapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +25,6 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_nests, found_mapping, is_sparse, layers_of
 from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, without_lasts
-from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.best_so_far import SearchOutcome, Watcher
 from fadiff_mapper.search.layer_family import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
@@ -55,7 +55,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                on_progress: Callable[[int, Progress], None] | None = None,
                on_better: Callable[[int, Result], None] | None = None,
                on_end: Callable[[int, Result], None] | None = None,
-               stopped: Callable[[], bool] = lambda: False, deadline: float | None = None, bounds: bool = True,
+               stopped: Over = never, deadline: float | None = None, bounds: bool = True,
                before: str | None = None) -> list[Result]:
     """Finds a mapping for each of many problems, all at once; equal problems are mapped once.
 
@@ -115,7 +115,10 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
     stream = ResultStream(specs, tasks, options, on_progress, on_better, on_end, deadline, late, start)
-    stream.send_first()
+    for index, task in enumerate(tasks if on_better else ()):  # a first mapping before the search, if one is known
+        nest = first_of(task.family, 0)
+        if nest is not None and (task.sparse is None or task.sparse.score(nest).legal[0]):
+            stream.send(index, nest)
     reports = sum(stream.handings) / max(len(stream.handings), 1) * len(specs)  # seconds of the last ones, as expected
     last = max(deadline - reports, time.monotonic() + least)
     begun: Sequence[SearchOutcome] = ()
@@ -193,7 +196,7 @@ def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping) -> Nest:
 
 
 def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome],
-                    options: SearchOptions, stopped: Callable[[], bool], deadline: float) -> list[SearchOutcome]:
+                    options: SearchOptions, stopped: Over, deadline: float) -> list[SearchOutcome]:
     """The outcomes after a search through residual factors from all legal mappings; equal problems once.
 
     Mappings of problems that were rounded up are cut off at their bounds.
@@ -212,7 +215,7 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
     return [found.get(id(outcome), outcome) for outcome in outcomes]
 
 
-def with_bounds(results: Sequence[Result], stopped: Callable[[], bool] = lambda: False) -> list[Result]:
+def with_bounds(results: Sequence[Result], stopped: Over = never) -> list[Result]:
     """Adds the lower bound over all mappings of the same problem to each result, until `stopped`."""
     specs = [result.spec for result in results]
     bounded = list(results)
@@ -263,19 +266,12 @@ class ResultStream:
     handed_at: dict[int, float] = field(default_factory=dict)  # Time of each problem's last report
     handings: list[float] = field(default_factory=list)        # Seconds of each report
 
-    def send_first(self) -> None:
-        """Reports a legal mapping of each problem before the search begins, if one is known."""
-        for index, task in enumerate(self.tasks if self.on_better else ()):
-            nest = first_of(task.family, 0)
-            if nest is not None and (task.sparse is None or task.sparse.score(nest).legal[0]):
-                self._send(index, nest)
-
     def watch(self, index: int, nest: Nest, step: Progress) -> None:
         """The watcher of the search (see `best_so_far.Watcher`): reports some of the improvements."""
         if self.on_progress:
             self.on_progress(index, step)
         if step.legal and time.monotonic() - self.handed_at.get(index, -inf) > WRITE_EVERY:
-            self._send(index, nest)
+            self.send(index, nest)
 
     def send_last(self, outcomes: Sequence[SearchOutcome],
                   bound_of: Callable[[int], LowerBound | None]) -> list[Result]:
@@ -283,10 +279,10 @@ class ResultStream:
 
         Raises FadiffError, once the others are reported, with the reasons of problems without a legal mapping.
         """
-        results, failures, stats, calibration = [], [], dict[int, Stats](), self.options.calibration
+        results, failures, evaluated, calibration = [], [], dict[int, Result](), self.options.calibration
         if calibration is None:
-            whole = [index for index, outcome in enumerate(outcomes) if outcome.legal]
-            stats = dict(zip(whole, self._stats(whole, [outcomes[index].nest for index in whole]), strict=True))
+            whole = {index: outcome.nest for index, outcome in enumerate(outcomes) if outcome.legal}
+            evaluated = dict(zip(whole, self._evaluated(whole), strict=True))
         for index, (task, outcome) in enumerate(zip(self.tasks, outcomes, strict=True)):
             if not outcome.legal:
                 reason: str | None
@@ -309,10 +305,11 @@ class ResultStream:
                                                     self.options.seed, self.late)
             history = tuple({"time_s": step.time_s, "evaluations": step.evaluations, "value": step.metric_value,
                              "stage": step.stage} for step in outcome.history)
+            found = evaluated.get(index) or self._evaluated({index: nest})[0]
             results.append(_with_bound(replace(
-                self._result(index, nest, outcome.status, stats.get(index)), options=self.options.as_dict(),
-                evaluations=outcome.evaluations, corrected=corrected, history=history), nest, partial(bound_of, index),
-                None if self.options.imperfect or self.options.prove else task))
+                found, status=outcome.status, options=self.options.as_dict(), evaluations=outcome.evaluations,
+                corrected=corrected, history=history, time_s=time.monotonic() - self.start), nest,
+                partial(bound_of, index), None if self.options.imperfect or self.options.prove else task))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
                     hand_on(index, results[-1])
@@ -320,27 +317,23 @@ class ResultStream:
             raise FadiffError("\n".join(failures))
         return results
 
-    def _send(self, index: int, nest: Nest) -> None:
+    def send(self, index: int, nest: Nest) -> None:
         """Reports an interim mapping if there is time."""
         begun = time.monotonic()
         if self.on_better and (self.deadline == inf or sum(self.handings) <= HANDING * (begun - self.start)):
             if self.options.imperfect:
                 nest = without_lasts(cut_off(nest, list(self.specs[index].problem.bounds.values())))
-            self.on_better(index, self._result(index, nest, SEARCHING))
+            self.on_better(index, self._evaluated({index: nest})[0])
             self.handed_at[index] = time.monotonic()
             self.handings.append(self.handed_at[index] - begun)
 
-    def _result(self, index: int, nest: Nest, status: str, stats: Stats | None = None) -> Result:
-        """The result of a mapping; its statistics are computed unless given."""
-        return Result(self.specs[index], found_mapping(self.specs[index], nest),
-                      stats or self._stats([index], [nest])[0], status, (), {"metrics": self.options.priorities}, 0,
-                      time.monotonic() - self.start)
-
-    def _stats(self, problems: Sequence[int], nests: Sequence[Nest]) -> list[Stats]:
-        """The statistics of mappings of some problems, by their numbers."""
-        specs = [self.specs[index] for index in problems]
-        return evaluate_nests(specs, [self.tasks[index].layer.resized(spec.problem)
-                                      for index, spec in zip(problems, specs, strict=True)], nests)
+    def _evaluated(self, nests: AnyMapping[int, Nest]) -> list[Result]:
+        """Results of interim mappings, of problems by their numbers."""
+        specs = [self.specs[index] for index in nests]
+        layers = [self.tasks[index].layer.resized(spec.problem) for index, spec in zip(nests, specs, strict=True)]
+        every = zip(specs, nests.values(), evaluate_nests(specs, layers, list(nests.values())), strict=True)
+        return [Result(spec, found_mapping(spec, nest), stats, SEARCHING, (), {"metrics": self.options.priorities}, 0,
+                       time.monotonic() - self.start) for spec, nest, stats in every]
 
 
 @contextmanager

@@ -98,7 +98,7 @@ def chains_of(task: MappingTask, options: SearchOptions, space: SpaceTables, dea
                   sparse=None if task.sparse is None else task.sparse.compiled, seconds=deadline - time.monotonic())
 
 
-def cool(chains: Chains, out_of_time: Callable[[], bool], report: Callable[[], None] = lambda: None) -> None:
+def cool(chains: Chains, out_of_time: Over, report: Callable[[], None] = lambda: None) -> None:
     """Anneals by the chains' schedule until it ends, the chains agree, or time runs out.
 
     `report` is called after a few rounds, and `out_of_time` before.

@@ -156,10 +156,10 @@ def twin(spec: Spec, mapping: Mapping) -> tuple[Spec, bool]:
     assert words is not None
     shares, levels = [], spec.arch.levels
     for index, level in enumerate(levels):
-        kept = {Fraction(int(words.held[index, t, 0]), int(words.per[index, t, 0]))
+        kept = {Fraction(int(words.stored[index, t, 0]), int(words.per[index, t, 0]))
                 for t in np.flatnonzero(evaluation.held[index, :, 0])} or {Fraction(1)}
         wires = [one for one in layer.interconnects if one.level == index and one.priced]
-        sent = {Fraction(int(words.sent[index, t, 0]), int(words.per[index, t, 0]))
+        sent = {Fraction(int(words.transferred[index, t, 0]), int(words.per[index, t, 0]))
                 for t in range(len(spec.problem.dataspaces)) if wires}
         share = kept.pop()
         even = share.numerator.bit_count() == share.denominator.bit_count() == 1  # so that bandwidths stay exact

@@ -107,7 +107,7 @@ def held(task: MappingTask, nest: Nest, metric: str, value: float) -> None:
     core = core_of(task.layer, task.space, metric)
     scheme = Scheme(*(tuple(rows[:, :, 0].ravel().tolist()) for rows in (nest.spatial, nest.keep)))
     assert scheme in set(schemes(task.space))
-    bound = core.begin(nest.spatial.ravel().tolist(), nest.keep.ravel().tolist(), list(layouts(task.space, scheme)))
+    bound = core.begin(nest.spatial.ravel().tolist(), nest.keep.ravel().tolist(), layouts(task.space, scheme))
     assert bound <= value * (1 + 1e-9)
     parts: list[list[tuple[list[float], list[int]]]] = [[]]
     for level in reversed(range(1, len(task.space.levels))):
@@ -138,7 +138,7 @@ def test_words_over_links_are_divided_by_the_receivers_of_all_instances() -> Non
         temporal[-1, names.index(name)] = factor
     spatial[3, names.index("S")], spatial[4, names.index("M")] = 7, 3  # three columns of seven neighbours each
     scheme = next(one for one in schemes(task.space) if np.array_equal(one.spatial, spatial.ravel()))
-    order, on_y = (np.array(part).reshape(levels, -1, 1) for part in next(layouts(task.space, scheme)))
+    order, on_y = (np.array(part).reshape(levels, -1, 1) for part in layouts(task.space, scheme)[0])
     loops = np.tile(np.arange(len(names))[:, None], (levels, 1, 1))
     loops[-1, :, 0] = [names.index(name) for name in "QRCMSNP"]
     nest = Nest(temporal, spatial, loops, np.array(scheme.keep).reshape(levels, -1, 1), on_y.astype(bool), order)

@@ -5,24 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 import fadiff_mapper.kernel
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.kernel.instruction_sets import (
-    BASELINE,
-    LEVELS,
-    V3,
-    V4,
-    level_of,
-    processor_features,
-    usable_levels,
-)
+from fadiff_mapper.kernel.instruction_sets import BASELINE, LEVELS, V3, V4, level_of, usable_levels
 
 HOME = Path(fadiff_mapper.kernel.__file__).parent
-BUILDS = [HOME, *(HOME / level for level in usable_levels(processor_features()) if (HOME / level).is_dir())]
+BUILDS = [HOME, *(HOME / level for level in usable_levels() if (HOME / level).is_dir())]
 
 SEARCH = """
 import sys
@@ -41,22 +34,20 @@ print(plan.gain.hex(), [[(loop.dim, loop.tile) for loop in group.group.loops] fo
 """
 
 
-def test_a_level_is_usable_where_all_its_features_are_there() -> None:
-    assert usable_levels(V4) == ["x86-64-v4", "x86-64-v3"]
-    assert usable_levels(V3 | {"avx512f"}) == ["x86-64-v3"]
-    assert usable_levels(V3 - {"fma"}) == usable_levels([]) == []
-
-
-def test_features_are_those_of_the_first_processor_that_linux_lists(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("features", "levels"), [
+    (V4, ["x86-64-v4", "x86-64-v3"]), (V3 | {"avx512f"}, ["x86-64-v3"]), (V3 - {"fma"}, []), ((), [])])
+def test_a_level_is_usable_where_the_first_processor_that_linux_lists_has_all_its_features(
+        tmp_path: Path, features: Iterable[str], levels: list[str]) -> None:
     listing = tmp_path / "cpuinfo"
-    listing.write_text("processor\t: 0\nflags\t\t: fpu avx2 bmi1\nvmx flags\t: ept\n\nprocessor\t: 1\nflags\t\t: fpu\n")
-    assert processor_features(listing) == ["fpu", "avx2", "bmi1"]
+    listing.write_text(f"processor\t: 0\nflags\t\t: fpu {' '.join(features)}\nvmx flags\t: ept\n\n"
+                       f"processor\t: 1\nflags\t\t: {' '.join(V4)}\n")
+    assert usable_levels(listing) == levels
 
 
-def test_there_are_no_features_where_none_are_listed(tmp_path: Path) -> None:
+def test_no_level_is_usable_where_no_features_are_listed(tmp_path: Path) -> None:
     arm = tmp_path / "cpuinfo"
     arm.write_text("processor\t: 0\nFeatures\t: fp asimd\n")
-    assert processor_features(arm) == processor_features(tmp_path / "missing") == []
+    assert usable_levels(arm) == usable_levels(tmp_path / "missing") == []
 
 
 def test_the_best_build_that_there_is_was_imported() -> None:

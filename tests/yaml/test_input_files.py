@@ -12,7 +12,7 @@ import pytest
 
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.cli import main
-from fadiff_mapper.inputs.yaml.input_file import open_input, read_bytes
+from fadiff_mapper.inputs.yaml.input_file import open_input, read_text
 from fadiff_mapper.search.explanation.explain_run import INPUT, RESULT
 
 ENDLESS: dict[str, Callable[[Path], None]] = {
@@ -63,11 +63,11 @@ def test_a_file_that_is_none_is_refused_at_once(door: str, kind: str, tmp_path: 
 
 def test_no_more_is_read_than_a_file_says_that_it_has(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"12345")
-    assert read_bytes(tmp_path / "file", "a file", 5) == b"12345"
+    assert read_text(tmp_path / "file", "a file", 5) == "12345"
     with pytest.raises(SpecError, match=r"has 0.0 MiB; accepted: at most 0 MiB"):
-        read_bytes(tmp_path / "file", "a file", 4)
-    assert read_bytes(Path("/proc/self/pagemap"), "a file", 100) == b""
-    assert read_bytes(Path("/proc/self/status"), "a file", 100) == b""
+        read_text(tmp_path / "file", "a file", 4)
+    assert read_text(Path("/proc/self/pagemap"), "a file", 100) == ""
+    assert read_text(Path("/proc/self/status"), "a file", 100) == ""
 
 
 def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path: Path,

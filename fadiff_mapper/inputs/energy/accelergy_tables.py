@@ -28,7 +28,7 @@ from fadiff_mapper.inputs.native.tables import read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import Tables, component_name, missing_actions
 from fadiff_mapper.inputs.yaml.dump import dump
-from fadiff_mapper.inputs.yaml.input_file import read_bytes
+from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.inputs.yaml.located import Map, with_places
 from fadiff_mapper.inputs.yaml.place import Where
@@ -333,7 +333,7 @@ def _answered(hardware: DescribedHardware, program: str, environment: Mapping[st
     name, folder = f"{hashlib.sha256(lengths.encode('utf-8', 'surrogatepass')).hexdigest()}.json", answers_folder()
     if folder and (folder / name).is_file():
         with suppress(FadiffError, ValueError, RecursionError):  # damaged: ask again
-            kept = json.loads(read_bytes(folder / name, "answers of Accelergy", MOST_KEPT))
+            kept = json.loads(read_text(folder / name, "answers of Accelergy", MOST_KEPT))
             if isinstance(kept, dict) and all(isinstance(text, str) for text in kept.values()):
                 return _read(hardware, kept, version)
     written = ask(text, program, environment, time_limit)

@@ -12,6 +12,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from fadiff_mapper.base.standard_streams import printable
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 
 MAX_FLOW = 100
@@ -22,7 +23,6 @@ REMEMBERED = 4096
 # Text that may be written without quotes, unless it is one of the _WORDS, which YAML 1.1 or 1.2 converts.
 _SAFE = re.compile(r"[A-Za-z_/(][\w.+*/()=<>-]*( [\w.+*/()=<>-]+)*", re.ASCII)
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "infinity", "nan"))
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def dump(value: Any) -> str:
@@ -105,14 +105,8 @@ def _scalar(value: Any) -> str:
         raise TypeError(f"cannot write {type(value).__name__} as YAML")
     if not isinstance(value, Literal) and _reads_back(value):
         return value
-
-    def escaped(letter: str) -> str:
-        code = ord(letter)
-        return _ESCAPES.get(letter) or (
-            letter if letter.isprintable() else f"\\x{code:02x}" if code < 0x100 else
-            f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
-
-    return f'"{"".join(map(escaped, value))}"'
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{printable(quoted)}"'  # Python's escapes are YAML's
 
 
 @lru_cache(maxsize=REMEMBERED)

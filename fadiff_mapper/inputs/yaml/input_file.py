@@ -1,4 +1,4 @@
-"""Input files: regular ones of bounded size, as bytes or text.
+"""Input files: regular ones of bounded size, as text.
 
 A pipe is waited for, a device may never end, and opening some does something. Files of the system such as /proc/kmsg
 are regular and have no end, but say that they have no bytes; so no more is read of a file than it says that it has.
@@ -48,24 +48,18 @@ def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:
         raise where.error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def read_bytes(path: Path, accepted: str, most: int) -> bytes:
-    """The content of a file; arguments and errors as of `open_input`."""
-    file, size = open_input(path, accepted, most)
-    try:
-        with file:
-            return file.read(size)
-    except OSError as error:
-        raise Where(str(path)).error(f"cannot be read: {error.strerror or error}") from None
-
-
 def read_text(path: Path, accepted: str = "a YAML file", most: int = MAX_BYTES) -> str:
     """The text of a file of UTF-8 with or without a byte order mark; arguments and errors as of `open_input`.
 
     Raises SpecError, too, with the line of the first byte that is no text.
     """
-    raw = read_bytes(path, accepted, most)
+    file, size = open_input(path, accepted, most)
     try:
+        with file:
+            raw = file.read(size)
         text = raw.decode("utf-8-sig")
+    except OSError as error:
+        raise Where(str(path)).error(f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         line = raw[:error.start].count(b"\n") + 1
         raise Where(str(path), line).error("is not UTF-8 text", accepted) from None

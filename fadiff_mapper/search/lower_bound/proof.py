@@ -12,7 +12,6 @@ checks a certificate against the input by itself.
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -88,23 +87,18 @@ def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
                 yield Scheme(spatial, keep)
 
 
-def layouts(space: MapSpace, scheme: Scheme) -> Iterator[Layout]:
+def layouts(space: MapSpace, scheme: Scheme) -> list[Layout]:
     """Every layout of a scheme's spatial loops that the meshes have room for."""
     dims = range(len(space.problem.dimensions))
-
-    def further_in(level: int, reach: tuple[int, int]) -> Iterator[tuple[Layout, ...]]:
-        if level < 0:
-            yield ()
-            return
+    begun: list[tuple[Reach, Layout]] = [(frozenset({(1, 1)}), ((), ()))]  # units in use, and the levels further out
+    for level in reversed(range(len(space.levels))):
         factors = scheme.spatial[level * len(dims):(level + 1) * len(dims)]
-        for order, on_y in orders_at(space, 2 * level, [d for d in dims if factors[d] > 1]):
-            own = (*order, *(d for d in dims if factors[d] == 1)), tuple(d in on_y for d in dims)
-            for wider in _fitting(space, level, frozenset({reach}), frozenset({_extents(factors, on_y)})):
-                for inner in further_in(level - 1, wider):
-                    yield (*inner, own)
-    for levels in further_in(len(space.levels) - 1, (1, 1)):
-        orders, on_y = zip(*levels, strict=True)
-        yield tuple(itertools.chain(*orders)), tuple(itertools.chain(*on_y))
+        unit_loops = tuple(d for d in dims if factors[d] == 1)
+        own = [((*order, *unit_loops), tuple(d in on_y for d in dims), frozenset({_extents(factors, on_y)}))
+               for order, on_y in orders_at(space, 2 * level, [d for d in dims if factors[d] > 1])]
+        begun = [(wider, ((*order, *outer), (*on_y, *outer_on_y))) for reach, (outer, outer_on_y) in begun
+                 for order, on_y, extents in own if (wider := _fitting(space, level, reach, extents))]
+    return [layout for _, layout in begun]
 
 
 def _fitting(space: MapSpace, level: int, reach: Reach, extents: Reach) -> Reach:
@@ -216,7 +210,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
             parts + mappings <= budget):
         bound, _, scheme, outer = heapq.heappop(heap)
         if scheme is not begun:
-            core.begin(scheme.spatial, scheme.keep, list(layouts(space, scheme)))
+            core.begin(scheme.spatial, scheme.keep, layouts(space, scheme))
             begun = scheme
         whole, least, found, bounded, evaluated, best = core.search(outer, limit, BUDGET)
         parts, mappings = parts + bounded, mappings + evaluated
@@ -274,7 +268,7 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
 
     found = []
     for scheme in in_time(schemes(space), over):
-        placed = list(layouts(space, scheme))
+        placed = layouts(space, scheme)
         bound = core.begin(scheme.spatial, scheme.keep, placed)
         if bound < limit:
             spatial, keep = (np.reshape(values, (levels, -1)).tolist() for values in (scheme.spatial, scheme.keep))
