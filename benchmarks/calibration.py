@@ -21,7 +21,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from design_methods import DEFAULT, PJ_PER_UJ, dosa_network
+from design_methods import PJ_PER_UJ, default_point, dosa_network
 from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import read_space
@@ -33,7 +33,7 @@ from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.search_design import search_design
-from fadiff_mapper.design.space import DesignSpace, nearest_point
+from fadiff_mapper.design.space import DesignSpace
 from fadiff_mapper.inputs.load import read_document
 from fadiff_mapper.network.result import NetworkResult
 
@@ -74,7 +74,7 @@ def preferred(network: NetworkResult) -> tuple[float, float]:
 
 def on_default(question: DesignQuestion, write: Write) -> None:
     """Writes what the correction changes in the mappings of Gemmini's own design."""
-    mapped = DesignBench(question, None).networks_at(nearest_point(question.space, DEFAULT))[0]
+    mapped = DesignBench(question, None).networks_at(default_point(question.space))[0]
     cycles, energy = preferred(mapped)
     corrected = mapped.corrected_cycles or 0.0
     edp = mapped.stats.energy_pj * corrected

@@ -35,7 +35,7 @@ from fadiff_mapper import SearchOptions, Workload, map_layers, read_space
 from fadiff_mapper.design.evaluate_design import DesignReader
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import DesignProgress, search_design
-from fadiff_mapper.design.space import Point, nearest_point
+from fadiff_mapper.design.space import DesignSpace, Point, nearest_value
 from fadiff_mapper.fusion.prices import OperatingPoint, summed
 from fadiff_mapper.gradient import descent_for_designs
 from fadiff_mapper.gradient.hardware_descent import descended_designs  # noqa: F401  loads torch before time counts
@@ -160,9 +160,14 @@ def dosa_edp(reader: DesignReader, network: Workload, seed: int) -> float:
     return dosa_search(reader, seed).edp / PJ_PER_UJ
 
 
+def default_point(space: DesignSpace) -> Point:
+    """The point of Gemmini's own design."""
+    return tuple(nearest_value(parameter.values, DEFAULT[parameter.name]) for parameter in space.parameters)
+
+
 def default_edp(reader: DesignReader, network: Workload, seed: int) -> float:
     """The EDP of Gemmini's own design, in uJ x cycles."""
-    return mapped_edp(reader, network, nearest_point(reader.question.space, DEFAULT))
+    return mapped_edp(reader, network, default_point(reader.question.space))
 
 
 def mapped_edp(reader: DesignReader, network: Workload, point: Point) -> float:

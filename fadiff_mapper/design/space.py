@@ -111,7 +111,11 @@ def parameter_values(space: DesignSpace, point: Point) -> dict[str, Value]:
 
 
 def nearest_value(accepted: Sequence[Any], wanted: Any) -> int:
-    """The index of the nearest of ascending numbers, or of an equal word."""
+    """The index of the nearest of ascending numbers, or of an equal word.
+
+    Distances are differences of logarithms if all are positive, else plain differences; of two as near the smaller
+    counts.
+    """
     if isinstance(wanted, str):
         return list(accepted).index(wanted)
     above = bisect_left(accepted, wanted)
@@ -120,15 +124,6 @@ def nearest_value(accepted: Sequence[Any], wanted: Any) -> int:
     low, high = accepted[above - 1], accepted[above]
     nearer = wanted * wanted <= low * high if accepted[0] > 0 and wanted > 0 else wanted - low <= high - wanted
     return above - 1 if nearer else above
-
-
-def nearest_point(space: DesignSpace, values: Mapping[str, float | str]) -> Point:
-    """The point nearest to a value, number or word, of every parameter.
-
-    Distances are differences of logarithms if all values are positive, else plain differences; of two equally near
-    values the smaller counts.
-    """
-    return tuple(nearest_value(parameter.values, values[parameter.name]) for parameter in space.parameters)
 
 
 def _in_octaves(parameter: Parameter) -> bool:

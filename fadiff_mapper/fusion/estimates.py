@@ -28,7 +28,7 @@ from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink, SumsRest
-from fadiff_mapper.model.stats import dense_count
+from fadiff_mapper.model.stats import counted
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload.window_slide import WindowSlide
 
@@ -84,7 +84,7 @@ def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
     sums_at = result.spec.arch.levels[sum_level(constraints, result.spec.problem.output.name)]
     return LayerBase(
         result.stats.energy_pj - accesses,
-        {level["name"]: {name: float(dense_count(space["reads"]) * space["utilized_instances"])
+        {level["name"]: {name: float(counted(space["reads"]) * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in levels},
         inf if sums_at.usable is None else float(sums_at.usable * sums_at.instances),
         _fastest(known), word_costs(result.spec), OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)),

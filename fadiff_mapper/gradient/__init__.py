@@ -6,10 +6,11 @@ PyTorch is loaded when a descent begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.base.deadline import Over
 from fadiff_mapper.base.extras import installed, require
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def descent_for_network(options: NetworkOptions) -> NetworkDescent | None:
     require("torch", "gradient", METHOD)
 
     def descend(workload: Workload, results: Sequence[Result], metric: str, seed: int,
-                over: Callable[[], bool]) -> DescendedNetwork | None:
+                over: Over) -> DescendedNetwork | None:
         from fadiff_mapper.gradient.network_descent import descended_network
         return descended_network(workload, results, metric, seed, over, options.model)
     return descend

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.space import DesignSpace, Point, coordinate, design_area_mm2, limit_values, nearest_index
@@ -190,7 +191,7 @@ OUTSIDE = 4.0
 
 def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: RelaxedNetwork, metric: str,
                      area_exponent: float, seed: int, steps: int = STEPS, restarts: int = RESTARTS,
-                     stopped: Callable[[], bool] = lambda: False) -> list[Point]:
+                     stopped: Over = never) -> list[Point]:
     """Descends around the centre of the curves and decodes the ends: distinct designs, the lowest loss first.
 
     `network` starts with the centre's mappings; `area_exponent` is the exponent of the area in the loss.
@@ -222,8 +223,7 @@ def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: Relaxe
 
 
 def descended_designs(question: DesignQuestion, parent: Point, specs_at: Callable[[Point], tuple[Spec, ...]],
-                      mappings: Sequence[LayerMapping], exponents: np.ndarray, seed: int,
-                      over: Callable[[], bool]) -> list[Point]:
+                      mappings: Sequence[LayerMapping], exponents: np.ndarray, seed: int, over: Over) -> list[Point]:
     """Distinct designs at the ends of the descents from one design, the lowest loss first; none for sparse designs.
 
     `specs_at` gives every distinct layer on a design, in the order of `DesignQuestion.layers` and of the parent's

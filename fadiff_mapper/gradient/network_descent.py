@@ -29,13 +29,14 @@ Axes: V (site), E (tie), J (dimension that a link carries), D (dimension), R (re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import torch
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware, TileLoop
 from fadiff_mapper.fusion.candidates import candidates_along, cuts_whole
 from fadiff_mapper.fusion.estimates import Candidate, LayerBase, group_bases, homes
@@ -87,7 +88,7 @@ def restarts_of(network: RelaxedNetwork, restarts: int) -> int:
 
 
 def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: int = STEPS, restarts: int = RESTARTS,
-            stopped: Callable[[], bool] = lambda: False, hardware: DescendedHardware | None = None) -> DescentEnd:
+            stopped: Over = never, hardware: DescendedHardware | None = None) -> DescentEnd:
     """Descends on the network's metric ("edp", "energy" or "delay"): FADiff eq. (20).
 
     With `hardware`, which descends, too, factors inside the home move as fast as the others. Once `stopped` is true,
@@ -305,7 +306,7 @@ LoopSizes = dict[tuple[str, ...], set[tuple[int, ...]]]
 
 def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: RelaxedNetwork, ended: DescentEnd,
                    bases: Mapping[str, LayerBase], price: NetworkPrice,
-                   stopped: Callable[[], bool] = lambda: False) -> dict[Hashable, list[Candidate]]:
+                   stopped: Over = never) -> dict[Hashable, list[Candidate]]:
     """Decodes the candidates of every segment that some restarts fuse, by the segment's key.
 
     Equal segments of different layers share their candidates; segments are left out once `stopped` is true. `bases`: of
@@ -374,7 +375,7 @@ def decoded_layers(results: Sequence[Result], network: RelaxedNetwork,
 
 
 def descended_network(workload: Workload, results: Sequence[Result], metric: str, seed: int,
-                      over: Callable[[], bool], model: str = "refined", alone: bool = False) -> DescendedNetwork | None:
+                      over: Over, model: str = "refined", alone: bool = False) -> DescendedNetwork | None:
     """Descends on a network whose layers are mapped (FADiff's method); None where nothing can be fused.
 
     The descent has one home of intermediates, the outermost possible; candidates are tried in all possible homes.
@@ -392,7 +393,7 @@ def descended_network(workload: Workload, results: Sequence[Result], metric: str
     ended = descend(network, metric, model, seed, stopped=over)
 
     def candidates(hardware: Hardware, segments: Sequence[Segment], bases: Mapping[str, LayerBase], price: NetworkPrice,
-                   over: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
+                   over: Over) -> dict[Hashable, list[Candidate]]:
         return decoded_groups(hardware, segments, network, ended, bases, price, over)
 
     return DescendedNetwork(decoded_layers(results, network, ended),

@@ -41,6 +41,7 @@ using Costs = std::array<std::pair<Lanes, Lanes>, AT_WORK.size() - 1>;
 struct Cuts {
     std::vector<LoopCut> small, large;
     int loops;
+    int used = LANES;   // boxes; further lanes repeat the last one
 
     const LoopCut* smallest(int layer) const { return small.data() + std::size_t(layer) * loops; }
     const LoopCut* largest(int layer) const { return large.data() + std::size_t(layer) * loops; }
@@ -110,10 +111,25 @@ namespace {
 // second one, summands, groups that all three have apart, or steps along a window.
 enum Kind { ROWS, COLUMNS, SUMMANDS, GROUPS, WINDOW, KINDS };
 
+// A window that slides along a rank: `points` of the output have step * points + halo distinct words under all its taps.
+struct Slide {
+    int dim;                    // of the points
+    double step, halo, taps;
+    double visits;              // of other taps at least, unless all are there at once
+
+    Slide(const Rank::Term& point, const Rank::Term& tap, double taps) : dim(point.dim), taps(taps), visits(2) {
+        step = tap.coefficient > point.coefficient ? 1 : std::min(point.coefficient, taps);
+        halo = taps - step;
+        while (visits < taps && std::fmod(taps, visits) != 0) ++visits;
+    }
+};
+
 struct Product {
     const FusedLayer& layer;
     int operands[2];
     std::vector<Kind> kind;     // [D]
+    int slider = -1;            // the operand with windows of one dimension of points and one of taps, one or two; -1: none
+    std::vector<Slide> slides;  // its windows of several taps
 
     explicit Product(const FusedLayer& layer) : layer(layer) {
         for (int t = 0, count = 0; t < int(layer.spaces.size()); ++t)
@@ -125,6 +141,18 @@ struct Product {
             kind.push_back(left && !right ? ROWS : right && !left ? COLUMNS
                            : layer.spaces[layer.output].relevant >> dim & 1 ? GROUPS : apart ? SUMMANDS : WINDOW);
         }
+        bool known = true;
+        for (int own = 0; own < 2; ++own)
+            for (const Rank& rank : layer.spaces[operands[own]].ranks) {
+                if (rank.terms.size() < 2) continue;
+                const auto tap = std::find_if(rank.terms.begin(), rank.terms.end(), [&](const Rank::Term& term) {
+                    return kind[term.dim] == WINDOW; });
+                const Rank::Term& point = rank.terms[tap == rank.terms.begin()];
+                if (rank.terms.size() > 2 || tap == rank.terms.end() || kind[point.dim] != own) known = false;
+                else if (layer.bounds[tap->dim] > 1) slides.emplace_back(point, *tap, layer.bounds[tap->dim]);
+                slider = own;
+            }
+        if (!known || slides.empty() || slides.size() > 2) slider = -1;
     }
 };
 
@@ -135,6 +163,7 @@ namespace {
 // A tile of a product; its operands hold `one` and `other` words, of one group, where they come in anew in each step.
 struct ProductTile {
     bool first, second;                                     // which operands come in anew
+    Box extents;                                            // [D]
     std::array<Lanes, KINDS> lines{1, 1, 1, 1, 1};          // points, by kind
     Lanes steps = 1;                                        // in parts
     Lanes one, other;
@@ -142,18 +171,17 @@ struct ProductTile {
     ProductTile(const Product& product, const LoopCut* cuts, int loops, Spaces passing)
         : first(passing >> product.operands[0] & 1), second(passing >> product.operands[1] & 1) {
         const FusedLayer& layer = product.layer;
-        Box tile;
-        Lanes* extents = tile.lanes;
-        std::copy(layer.bounds.begin(), layer.bounds.end(), extents);
+        Lanes* tile = extents.lanes;
+        std::copy(layer.bounds.begin(), layer.bounds.end(), tile);
         for (int loop = 0; loop < loops; ++loop) {
             const LoopCut& cut = cuts[loop];    // of whose steps a bound may know one alone
-            if (cut.dim >= 0) extents[cut.dim] = larger(cut.first, cut.later);
-            steps *= cut.dim < 0 ? cut.steps : cut.points / extents[cut.dim];
+            if (cut.dim >= 0) tile[cut.dim] = larger(cut.first, cut.later);
+            steps *= cut.dim < 0 ? cut.steps : cut.points / tile[cut.dim];
         }
-        for (int dim = 0; dim < layer.dims(); ++dim) lines[product.kind[dim]] *= extents[dim];
+        for (int dim = 0; dim < layer.dims(); ++dim) lines[product.kind[dim]] *= tile[dim];
         // one group at a time has the room for itself
         const auto words = [&](int own) {
-            return distinct_words(layer.spaces[product.operands[own]], extents) / lines[GROUPS];
+            return distinct_words(layer.spaces[product.operands[own]], tile) / lines[GROUPS];
         };
         one = first ? words(0) : Lanes(0);
         other = second ? words(1) : Lanes(0);
@@ -212,9 +240,19 @@ namespace {
 struct Stream {
     const ProductTile& tile;        // the largest one
     std::array<double, 3> units;    // rows, columns, summands that are in the home at once, at least
+    std::array<double, 5> along;    // rows, columns that lie side by side at most, and so on
     Lanes room;
     double unfinished;              // sums that fit inside the home
     bool windows[2];                // whether windows slide over an operand
+
+    // Whether blocks of some lines divide all of them, and points side by side divide a block.
+    bool divides(int kind, double lines, double blocks) const {
+        if (std::fmod(lines, blocks) != 0) return false;
+        const double block = lines / blocks, most = std::min(along[kind], block);
+        double part = units[kind];
+        while (part <= most && std::fmod(block, part) != 0) ++part;
+        return part <= most;
+    }
 
     // A block of one operand stays, beside as many rows or columns of the other one as lie side by side. Where windows
     // slide over it, it stays in steps along the window, too.
@@ -255,15 +293,68 @@ struct Stream {
         const double most_columns = tile.lines[1][lane], columns = std::min(least.lines[1][lane], most_columns);
         double fewest = NEVER;
         for (double across = 1; across <= most_columns / wide && tile.one[lane] * across < fewest; ++across) {
-            if (columns == most_columns && std::fmod(columns, across) != 0) continue;
+            if (columns == most_columns && !divides(COLUMNS, columns, across)) continue;
             const double left = tile.second ? space - columns / across : space;
             const double most = std::min(unfinished / columns * across, tile.first ? left : left < 0 ? 0 : NEVER);
             if (!(most >= high)) continue;
             double down = std::max(std::ceil(rows / most * (1 - HIGHER)), 1.0);
-            while (rows == most_rows && down <= rows && std::fmod(rows, down) != 0) ++down;
+            while (rows == most_rows && down <= rows && !divides(ROWS, rows, down)) ++down;
             if (most_rows / down >= high) fewest = std::min(fewest, tile.one[lane] * across + tile.other[lane] * down);
         }
         return fewest;
+    }
+
+    // The same where windows slide over one operand, and whole numbers of blocks divide the lines of the other one; 0 in
+    // a box of several numbers of lines. Unless a block has all summands, its points come in anew, under all taps.
+    double summed_windows(const Product& product, const ProductTile& least, int lane) const {
+        const int moved = product.slider, fixed = 1 - moved;
+        const double own = (moved ? tile.other : tile.one)[lane], other = (moved ? tile.one : tile.other)[lane];
+        const double points = tile.lines[moved][lane], lines = tile.lines[fixed][lane];
+        const double space = room[lane] / units[SUMMANDS], whole = room[lane] / least.lines[SUMMANDS][lane];
+        const bool passes = fixed ? tile.second : tile.first;
+        const Slide &one = product.slides[0], &two = product.slides.back();
+        const bool plane = product.slides.size() > 1;
+        const double high = tile.extents.lanes[one.dim][lane], wide = plane ? tile.extents.lanes[two.dim][lane] : 1;
+        const double width = plane ? two.step : 1, halo = plane ? two.halo : 0, taps = one.taps * (plane ? two.taps : 1);
+        // words of one summand under a block of points under all taps, the best shape
+        const auto under = [&](double block) {
+            const double most = std::min(high, block), fewest = std::min(std::max(block / wide, 1.0), most);
+            const double along = one.step * halo > 0 ? std::sqrt(width * one.halo * block / (one.step * halo)) : most;
+            const double rows = std::min(std::max(along, fewest), most);
+            return (one.step * rows + one.halo) * (width * block / rows + halo);
+        };
+        if (least.lines[fixed][lane] < lines) return 0;
+        double least_words = NEVER;
+        for (double blocks = 1; blocks <= lines / units[fixed] && own * blocks < least_words; ++blocks) {
+            if (!divides(fixed, lines, blocks)) continue;
+            const double line = passes ? lines / blocks : 0, sums = unfinished * blocks / lines;
+            const auto consider = [&](double most, double visits) {
+                const double block = std::min({most, sums, points});
+                if (!(block >= units[moved])) return;
+                double words = own * blocks;
+                if (visits > 0) {
+                    const double part = std::min(block, high * wide);
+                    double each = under(part);
+                    if (visits > 1)     // one of the windows slides, the other one comes in by taps
+                        each = std::max(each, std::min(
+                            two.visits * (part * one.step + one.halo * std::max(part / high, 1.0)),
+                            one.visits * (part * width + halo * std::max(part / wide, 1.0))));
+                    words = std::max(words, blocks * points * tile.lines[SUMMANDS][lane] * each / part);
+                }
+                least_words = std::min(least_words, words + other * points / block);
+            };
+            consider(whole - line, 0);                      // all summands
+            const double inner = std::sqrt(std::max(space - taps * line, 0.0)) - std::sqrt(one.halo * halo);
+            consider(inner > 0 ? inner * inner / (one.step * width) : 0, 1);    // all taps
+            if (plane) {    // the taps of one window, or neither
+                consider((space - two.taps * line) / (width + halo / wide), 1);
+                consider((space - one.taps * line) / (one.step + one.halo / high), 1);
+                consider(space - line, 2);
+            } else {
+                consider(space - line, 1);
+            }
+        }
+        return least_words;
     }
 };
 
@@ -272,40 +363,57 @@ struct Stream {
 // The least words of a product's operands that come in anew in each step, all steps together. All sums of a block of rows
 // and columns lie on the chip while operands pass by, or a block of one operand lies in the home while the other passes by.
 // In smaller tiles more words come in per multiply-accumulate, so the largest tile counts, in parts of steps. Of work in
-// full tiles, a part `full` of all, the units divide the tile, and so do the blocks. `leaving`: whether sums may leave the
-// chip unfinished.
-static Lanes streamed(const Product& product, const LoopCut* small, const LoopCut* large, int loops, Spaces passing,
-                      Lanes room, double unfinished, const ProductUnits& units, std::size_t share, Lanes full, bool leaving) {
-    const ProductTile tile(product, large, loops, passing);
-    Stream stream{tile, {}, room, unfinished, {}};
+// full tiles, a part `full` of all, the units divide the tile, and so do the blocks; where windows slide over one operand,
+// blocks divide the lines of the other one in a part `even`. `leaving`: whether sums may leave the chip unfinished.
+static Lanes streamed(const Product& product, const Cuts& cuts, int index, Spaces passing, Lanes room, double unfinished,
+                      const ProductUnits& units, std::size_t share, Lanes full, Lanes even, bool leaving) {
+    const ProductTile tile(product, cuts.largest(index), cuts.loops, passing);
+    Stream stream{tile, {}, units.along, room, unfinished, {}};
     for (int own = 0; own < 2; ++own)
         for (const Rank& rank : product.layer.spaces[product.operands[own]].ranks) stream.windows[own] |= rank.terms.size() > 1;
-    const auto words = [&](double more_than, const ProductTile* least) {
+    std::optional<ProductTile> smallest;
+    const auto words = [&](double more_than, bool whole, bool windows) {
         stream.units = side_by_side(units, more_than);
         const auto& [high, wide, deep] = stream.units;
-        Lanes sums = least ? lanes_of([&](int lane) { return stream.summed_whole(*least, lane); }) : stream.summed();
-        sums = select(mask_of(unfinished >= high * wide), sums, NEVER);
-        if (leaving) sums = smaller(sums, tile.one + tile.other + tile.lines[0] * tile.lines[1]);
         Mask fits = room >= deep * ((tile.first ? high : 0) + (tile.second ? wide : 0));
         for (int kind = 0; kind < GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
-        return select(fits, smaller(smaller(stream.block(0), stream.block(1)), sums), NEVER);
+        Lanes least = smaller(stream.block(0), stream.block(1));
+        if (leaving) least = smaller(least, tile.one + tile.other + tile.lines[0] * tile.lines[1]);
+        Lanes sums = select(mask_of(unfinished >= high * wide), stream.summed(), NEVER);
+        if ((whole || windows) && (sums < least).any()) {
+            if (!smallest) smallest.emplace(product, cuts.smallest(index), cuts.loops, passing);
+            sums = lanes_of([&](int lane) {
+                double fewest = sums[lane];
+                if (lane >= cuts.used) return fewest;
+                if (whole && fewest < least[lane]) fewest = std::max(fewest, stream.summed_whole(*smallest, lane));
+                if (windows && fewest < least[lane])
+                    fewest = std::max(fewest, stream.summed_windows(product, *smallest, lane));
+                return fewest;
+            });
+        }
+        return select(fits, smaller(least, sums), NEVER);
     };
-    Lanes least = words(units.most * AT_WORK[share + 1], nullptr);
-    if ((full > 0.5).any()) {
-        const ProductTile smallest(product, small, loops, passing);
-        const Lanes whole = words(units.most * AT_WORK[share + 1], &smallest), rest = words(0, nullptr);
-        least = select((full > 0.5) & (rest < NEVER), full * whole + (1 - full) * rest, least);
+    const double at_work = units.most * AT_WORK[share + 1];
+    const bool slides = product.slider >= 0 && (product.slider ? tile.second : tile.first);
+    Lanes least = words(at_work, false, false);
+    for (const bool whole : {false, true}) {    // of most work more is known
+        const Lanes part = whole ? full : even;
+        if (!(whole || slides) || !(part > 0.5).any()) continue;
+        const Lanes most = words(at_work, whole, slides);
+        const Lanes rest = (part < 1.0).any() ? words(0, false, false) : Lanes(0);
+        least = select((part > 0.5) & (rest < NEVER), part * most + (1 - part) * rest, least);
     }
     return tile.steps * tile.lines[GROUPS] * least;
 }
 
-// The part of a layer's work in full tiles of all loops that cut it; 0 where windows make tiles differ.
+// The part of a layer's work in full tiles of the loops that cut some of its dimensions; 0 where windows make tiles differ.
+template <typename Among>
 static Lanes full_part(const FusedLayer& layer, const FusedLayer& last, const LoopCut* small, const LoopCut* large,
-                       const LoopCut* last_large, int loops) {
+                       const LoopCut* last_large, int loops, Among among) {
     Lanes part = 1;
     for (int loop = 0; loop < loops; ++loop) {
         const LoopCut& cut = large[loop];
-        if (cut.dim < 0) continue;
+        if (cut.dim < 0 || !among(cut.dim)) continue;
         const Lanes steps = floor(last.bounds[last_large[loop].dim] / last_large[loop].largest());
         const Mask alike = (cut.first == cut.usual()) & (cut.ahead + cut.behind == 0.0);
         part *= where(alike, smaller(steps * small[loop].first / layer.bounds[cut.dim], 1.0));
@@ -333,9 +441,10 @@ static void inner_steps(const FusedSegment& segment, int loop, Cuts& cuts) {
 
 // The words that come from outside for a product, all steps together: with those that come again for lack of room, and
 // without. `share`: of the units at work; `full`: part of the work in full tiles.
-static std::pair<Lanes, Lanes> product_words(const Product& product, const LoopCut* small, const LoopCut* large, int loops,
+static std::pair<Lanes, Lanes> product_words(const Product& product, const Cuts& cuts, int index,
                                              const std::vector<Operand>& outside, Lanes least, Lanes room, double unfinished,
-                                             const ProductUnits& units, std::size_t share, Lanes full, bool leaving) {
+                                             const ProductUnits& units, std::size_t share, Lanes full, Lanes even,
+                                             bool leaving) {
     static const std::vector<Choice> none{{0, 0, true}};
     Lanes again = NEVER, once = NEVER;
     for (const Choice& one : outside[0].choices)
@@ -346,7 +455,7 @@ static std::pair<Lanes, Lanes> product_words(const Product& product, const LoopC
             if (!(least >= held).any()) continue;
             Lanes words = where(mask_of(!one.stays), one.reads) + where(mask_of(!other.stays), other.reads);
             if (passing)
-                words = larger(words, streamed(product, small, large, loops, passing, room - held, unfinished, units, share, full,
+                words = larger(words, streamed(product, cuts, index, passing, room - held, unfinished, units, share, full, even,
                                                leaving));
             words += where(mask_of(one.stays), one.reads) + where(mask_of(other.stays), other.reads);
             again = smaller(again, select(held > least, NEVER, words));
@@ -357,9 +466,10 @@ static std::pair<Lanes, Lanes> product_words(const Product& product, const LoopC
 
 // The least cost of each layer in eight boxes of one order, after the decisions of a part: [layer], by its units at work.
 // Infinite where no group fits. `crowded`: whether the residencies in which each operand has its fewest words do not fit
-// together.
+// together. `in_rounds`: the last layer in its first round of sums and in all further ones; nothing where there is one.
 static std::vector<Costs> least_of(const FusedSegment& segment, const std::vector<LayerLeast>& layers, const HomeLevel& home,
-                                   const LoopOrder& order, const GroupPart& decided, const Cuts& cuts, Mask& crowded) {
+                                   const LoopOrder& order, const GroupPart& decided, const Cuts& cuts, Mask& crowded,
+                                   std::array<std::pair<Lanes, Lanes>, 2>& in_rounds) {
     const auto& kept = decided.kept;
     const int count = int(segment.layers.size()), loops = cuts.loops;
     const FusedLayer& last = segment.layers.back();
@@ -389,11 +499,15 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         outside.push_back(list_operands(segment.layers[index], cuts.smallest(index), cuts.largest(index), loops, order.open,
                                         layers[index].brought, decided.stays[index], resting));
     Lanes rounds = 1, sums = 1;     // rounds of the loops that add to sums, and words of these that stay
+    Lanes first = 1;                // the part of the work in the first one; 0 in a box of several
     Loops64 adding = 0;
     bool inside = false, home_sums = false;     // whether sums rest in the home, as other loops are inside such a loop
     for (int loop = 0; loop < loops; ++loop) {
         const bool adds = !last.moves(last.output, order.dims[loop]);
-        if (adds) rounds *= last_large[loop].steps, adding |= Loops64(1) << loop;
+        if (adds) {
+            rounds *= last_large[loop].steps, adding |= Loops64(1) << loop;
+            first *= where(last_small[loop].first == last_large[loop].first, last_large[loop].first / last_large[loop].points);
+        }
         home_sums = home_sums || (inside && !adds);
         inside = inside || adds;
     }
@@ -425,11 +539,14 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         const bool ends = index + 1 == count;
         const LoopCut *small = cuts.smallest(index), *large = cuts.largest(index);
         const Lanes times = computed(layer, large, loops);
-        const Lanes full = full_part(layer, last, small, large, last_large, loops);
+        const Lanes full = full_part(layer, last, small, large, last_large, loops, [](int) { return true; });
         std::optional<Product> product;
-        Lanes work = 0;     // cycles of the arithmetic
+        Lanes work = 0, even = 0;   // cycles of the arithmetic; see `streamed`
         if (own.units.known) {
             product.emplace(layer);
+            if (product->slider >= 0)
+                even = full_part(layer, last, small, large, last_large, loops, [&](int dim) {
+                    return product->kind[dim] == 1 - product->slider; });
             work = own.units.computes * work_of_units(*product, own.units, last, small, large, last_large, loops);
         }
         Lanes inward = 0;   // words that the home reads: each step takes what its tile needs
@@ -439,42 +556,58 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         // sums that leave the level in which they are added up come back to it
         const bool returns = ends && (home_sums || order.spilled);
         const Lanes back = returns ? words_of(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : Lanes(0);
-        if (home_sums) inward += back;
-        const Lanes spilled = order.spilled ? back : Lanes(0);
         double once = 0;
         for (const Operand& operand : outside[index]) once += own.once[operand.tensor];
+        // a part of the work, with some cycles of the arithmetic and words from outside in all, to which some sums come back,
+        // and which writes some words to the outermost level
+        const auto cost = [&](Lanes part, Lanes cycles, std::pair<Lanes, Lanes> words, Lanes sums, Lanes writes) {
+            const double done = own.units.known ? own.done : 1;
+            const Lanes reads = larger(words.first * done, once) * part + where(mask_of(order.spilled), sums);
+            const Lanes fills = where(mask_of(own.filled), larger(words.second * done, once)) * part;
+            const Lanes from_home = inward * part + where(mask_of(home_sums), sums), coming = fills + own.made * times * part;
+            const Lanes energy = own.energy * times * part + fills * own.fill + sums * own.back +
+                from_home * layer.home_price[0] + reads * layer.read + writes * layer.write;
+            Lanes time = larger(cycles * times * part, (reads + writes) / layer.words_per_cycle);
+            time = larger(time, from_home / home.read);
+            time = larger(larger(time, coming / home.write), (from_home + coming) / home.shared);
+            for (const auto& [busy, each] : own.summing) time = larger(time, busy * times * part + sums * each);
+            return std::pair(select(never, NEVER, energy * segment.repeat), time * segment.repeat);
+        };
+        const auto words_of_product = [&](std::size_t share, Lanes full, Lanes even) {
+            return product_words(*product, cuts, index, outside[index], least, room[index],
+                                 ends ? last.sums_room : own.unfinished, own.units, share, full, even, ends);
+        };
+        const bool streams = own.units.known && !outside[index].empty();
+        const Lanes spilled = order.spilled ? back : Lanes(0);
         for (std::size_t share = 0; share < found[index].size(); ++share) {
-            Lanes reads = 0, fills = 0;     // words from the outermost level: all, and those that come in for certain
+            std::pair<Lanes, Lanes> words{0, 0};    // from the outermost level: all, and those that come in for certain
             Lanes cycles = larger(own.cycles, work);
-            if (own.units.known && !outside[index].empty()) {
-                std::tie(reads, fills) = product_words(
-                    *product, small, large, loops, outside[index], least, room[index],
-                    ends ? last.sums_room : own.unfinished, own.units, share, full, ends);
+            if (streams) {
+                words = words_of_product(share, full, even);
                 const Lanes slower = select(full > 0.5, full / AT_WORK[share] + (1 - full), 1 / AT_WORK[share]);
                 cycles = larger(cycles, own.units.computes / own.units.most * slower);
             } else {
                 for (const Operand& operand : outside[index]) {
-                    Lanes words = NEVER;
+                    Lanes fewest = NEVER;
                     for (const Choice& one : operand.choices)
-                        words = smaller(words, select(one.held > least, NEVER, one.reads));
-                    fills += larger(words * own.done, own.once[operand.tensor]);
+                        fewest = smaller(fewest, select(one.held > least, NEVER, one.reads));
+                    words.first += larger(fewest * own.done, own.once[operand.tensor]);
                 }
-                reads = fills;
+                words.second = words.first;
             }
-            const bool all = !(reads > fills).any();    // nothing comes again: fewer units at work gain nothing
-            reads = larger(reads * (own.units.known ? own.done : 1), once) + spilled;
-            fills = larger(fills * (own.units.known ? own.done : 1), once);
-            const Lanes writes = own.written + spilled;
-            const Lanes coming = where(mask_of(own.filled), fills) + own.made * times;
-            auto& [energy, time] = found[index][share];
-            energy = own.energy * times + where(mask_of(own.filled), fills) * own.fill + back * own.back +
-                inward * layer.home_price[0] + reads * layer.read + writes * layer.write;
-            time = larger(cycles * times, (reads + writes) / layer.words_per_cycle);
-            time = larger(larger(time, inward / home.read), larger(coming / home.write, (inward + coming) / home.shared));
-            for (const auto& [busy, each] : own.summing) time = larger(time, busy * times + back * each);
-            energy = select(never, NEVER, energy * segment.repeat);
-            time = time * segment.repeat;
-            if (all) break;
+            found[index][share] = cost(1, cycles, words, back, own.written + spilled);
+            if (!(words.first > words.second).any()) break;     // nothing comes again: fewer units at work gain nothing
+        }
+        if (returns && streams) {   // in rounds, with any units at work: the first one has no sums that come back
+            const std::pair<Lanes, Lanes> words = words_of_product(AT_WORK.size() - 2, 0, 0);
+            const Lanes sent = spilled / larger(rounds - 1, 1.0);
+            in_rounds = {cost(first, own.cycles, words, 0, sent),
+                         cost(1 - first, own.cycles, words, back, own.written + spilled - sent)};
+            for (auto& [energy, time] : in_rounds) {
+                const Mask known = (first > 0.0) & (words.first < NEVER);
+                energy = where(known, energy);
+                time = where(known, time);
+            }
         }
     }
     return found;
@@ -492,6 +625,7 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
     Box small, large;
     for (std::size_t first = 0; first < parts.size(); first += LANES) {
         bounded_ += count;
+        cuts.used = int(std::min(parts.size() - first, std::size_t(LANES)));
         const auto part = [&](int lane) -> GroupPart& { return parts[std::min(first + lane, parts.size() - 1)]; };
         for (int loop = 0; loop < loops; ++loop) {
             small.lanes[loop] = lanes_of([&](int lane) { return part(lane).least[loop]; });
@@ -501,9 +635,12 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
         cut_layers(segment_, order.dims, large.lanes, retained, cuts.large.data(), true);
         for (int loop = 0; loop < loops; ++loop) inner_steps(segment_, loop, cuts);
         Mask crowded;
-        const std::vector<Costs> costs = least_of(segment_, layers_, home_, order, parts[0], cuts, crowded);
-        for (int lane = 0; lane < LANES; ++lane) {
+        std::array<std::pair<Lanes, Lanes>, 2> rounds{};
+        const std::vector<Costs> costs = least_of(segment_, layers_, home_, order, parts[0], cuts, crowded, rounds);
+        for (int lane = 0; lane < cuts.used; ++lane) {
             part(lane).crowded = crowded[lane];
+            for (int round = 0; round < 2; ++round)
+                part(lane).rounds[round] = {rounds[round].first[lane], rounds[round].second[lane]};
             std::vector<std::array<LeastCost, AT_WORK.size() - 1>>& found = part(lane).layers;
             found.clear();
             for (const Costs& own : costs) {
@@ -529,14 +666,16 @@ GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> laye
 }
 
 double price_of(const GroupPart& part, const Price& price) {
-    double sum = part.layers.empty() ? NEVER : 0;
+    double sum = part.layers.empty() ? NEVER : 0, last = 0;
     for (const auto& layer : part.layers) {
-        double least = NEVER;
+        last = NEVER;
         for (const LeastCost& cost : layer)
-            if (cost.energy < NEVER) least = std::min(least, price.of(cost.energy, cost.cycles));
-        sum += least;
+            if (cost.energy < NEVER) last = std::min(last, price.of(cost.energy, cost.cycles));
+        sum += last;
     }
-    return sum;
+    double rounds = 0;
+    for (const LeastCost& cost : part.rounds) rounds += price.of(cost.energy, cost.cycles);
+    return sum < NEVER ? sum + std::max(rounds - last, 0.0) : NEVER;
 }
 
 double GroupBound::lower(const Price& price) const {

@@ -61,7 +61,7 @@ struct HomeLevel {
 constexpr std::size_t MOST_LOOPS = 8, MOST_LINKS = 16;   // of a group that is divided
 
 // By how many units of a layer are at work: a share of the most, down to that of the next entry.
-constexpr std::array<double, 6> AT_WORK{1.0, 15.0 / 16, 1.0 / 2, 1.0 / 4, 1.0 / 8, 0.0};
+constexpr std::array<double, 9> AT_WORK{1.0, 15.0 / 16, 3.0 / 4, 5.0 / 8, 1.0 / 2, 3.0 / 8, 1.0 / 4, 1.0 / 8, 0.0};
 
 struct LeastCost {
     double energy, cycles;
@@ -77,9 +77,11 @@ struct GroupPart {
     bool crowded = false;   // whether operands from outside that stay as long as each could alone do not fit together
     // by layer, and by how many of its units are at work; none where no group fits
     std::vector<std::array<LeastCost, AT_WORK.size() - 1>> layers;
+    std::array<LeastCost, 2> rounds{};  // the last layer in the first round of its sums, and in all further ones, if known
 };
 
-// The least price of a part: of each layer with the units at work that cost least; infinite where no group fits.
+// The least price of a part: of each layer with the units at work that cost least, of the last one at least that of its
+// rounds; infinite where no group fits.
 double price_of(const GroupPart& part, const Price& price);
 
 class GroupBound {

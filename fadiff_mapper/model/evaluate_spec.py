@@ -64,11 +64,6 @@ def shared_layer(spec: Spec, known: KnownLayers) -> PreparedLayer:
     return layer
 
 
-def _origins(spec: Spec) -> tuple[dict[str, str], dict[str, float], dict[str, str]]:
-    """Sources of a design's energies, its areas in um^2 and their sources, by component."""
-    return energy_sources(spec.arch, spec.tables), *total_areas(spec.arch, spec.tables)
-
-
 def is_sparse(spec: Spec) -> bool:
     """Whether the input says anything about zeros: densities, or sparse optimizations."""
     return spec.sparse is not None or bool(spec.problem.densities)
@@ -109,7 +104,8 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
         evaluation = evaluate_sparse(prepare_sparse(layer, spec.sparse, spec.tables), evaluation, mapping)
     if not evaluation.legal[0]:
         raise rejection(violations(evaluation.checks, 0))
-    return stats_of(layer, evaluation, 0, *_origins(spec), sections=spec.sparse is not None)
+    return stats_of(layer, evaluation, 0, energy_sources(spec.arch, spec.tables), *total_areas(spec.arch, spec.tables),
+                    sections=spec.sparse is not None)
 
 
 def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests: Sequence[Nest]) -> list[Stats]:
@@ -132,7 +128,8 @@ def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests
         for row, index in enumerate(batch):
             if not evaluation.legal[row]:
                 raise rejection(violations(evaluation.checks, row))
-            if (tables := id(specs[index].tables)) not in origins:
-                origins[tables] = _origins(specs[index])
-            found[index] = stats_of(layers[index], evaluation, row, *origins[tables])
+            arch, tables = specs[index].arch, specs[index].tables
+            if id(tables) not in origins:
+                origins[id(tables)] = energy_sources(arch, tables), *total_areas(arch, tables)
+            found[index] = stats_of(layers[index], evaluation, row, *origins[id(tables)])
     return [found[index] for index in range(len(specs))]

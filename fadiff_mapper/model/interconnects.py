@@ -13,7 +13,7 @@ from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.inputs.native.tables import areas
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, Interconnect, NamedInterconnect, StorageLevel
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.spec.tables import Tables, argued_energies
+from fadiff_mapper.inputs.spec.tables import Tables, component_name
 from fadiff_mapper.model.access_counts import Counts, Delivery
 from fadiff_mapper.model.loop_nest import Projection
 from fadiff_mapper.model.tiles import total as sum_of
@@ -100,7 +100,8 @@ def _wires(name: str, kind: str, level: int, ways: int, reduces: bool, wires: In
 def _transfers(noc: NamedInterconnect, dataspace: str, tables: Tables) -> dict[int, float]:
     """pJ of a word of a data space by its number of receivers; numbers that no entry names cost nothing."""
     action = f"{noc.action}_{dataspace}" if noc.per_dataspace else noc.action
-    entries = argued_energies(noc.name, action, tables)
+    entries = [entry for table in tables.ert if component_name(table.component) == noc.name
+               for entry in table.entries if entry.action == action]
     if len(entries) == 1:
         return {ANY_NUMBER: entries[0].energy}
     energies = {}

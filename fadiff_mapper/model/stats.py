@@ -74,7 +74,7 @@ class Stats:
     @property
     def actual_computes(self) -> int:
         """Computes that happen, all of them on a dense design."""
-        return actual_count(self.arithmetic["computes"])
+        return counted(self.arithmetic["computes"], "actual")
 
     def of(self, metric: str) -> float:
         """The value of a metric that a search can minimise: edp, energy, delay or last_level_accesses."""
@@ -140,20 +140,15 @@ class Stats:
                 + html_table("energy", ("component", "energy (pJ)", "share"), energies))
 
 
-def dense_count(count: Any) -> int:
-    """Accesses or computes of the dense problem, from a number or from a split count (see `Stats`)."""
-    return int(count["algorithmic"] if isinstance(count, dict) else count)
-
-
-def actual_count(count: Any) -> int:
-    """The accesses or computes of these that happen."""
-    return int(count["actual"] if isinstance(count, dict) else count)
+def counted(count: Any, kind: str = "algorithmic") -> int:
+    """Accesses or computes of a kind, by default those of the dense problem; all of a count that is not split."""
+    return int(count[kind] if isinstance(count, dict) else count)
 
 
 def storage_accesses(level: dict[str, Any]) -> int:
     """Words read, filled and updated at one entry of `Stats.levels`, over all instances."""
     return sum(int(space["utilized_instances"] * sum(
-        dense_count(space[access]) for access in ("reads", "fills", "updates")))
+        counted(space[access]) for access in ("reads", "fills", "updates")))
         for space in level["dataspaces"].values())
 
 

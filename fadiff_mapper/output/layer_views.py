@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fadiff_mapper.fusion.group_cost import NOC
-from fadiff_mapper.model.stats import dense_count, network_energy
+from fadiff_mapper.model.stats import counted, network_energy
 
 if TYPE_CHECKING:
     from fadiff_mapper.network.result import NetworkResult
@@ -64,7 +64,7 @@ def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
             shares[key] = LayerShare(
                 repeat * stats.energy_pj, repeat * stats.cycles,
                 {name: repeat * energies[name] for name in _built(result)} | ({NOC: repeat * wires} if wires else {}),
-                {name: float(repeat * space["utilized_instances"] * sum(dense_count(space[move]) for move in MOVES))
+                {name: float(repeat * space["utilized_instances"] * sum(counted(space[move]) for move in MOVES))
                  for name, space in stats.levels[-1]["dataspaces"].items()})
         planned, recomputed = shares[key], 0
         if number is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
@@ -16,7 +16,7 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import json_text, paragraph
 from fadiff_mapper.fusion import FusedGroup, FusedLink, Stay
-from fadiff_mapper.fusion.fused_group import FusedLayer, Hardware
+from fadiff_mapper.fusion.fused_group import Hardware
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.network.result import NetworkResult, plans_among
 from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml
@@ -142,16 +142,15 @@ def _group(number: int, outcome: GroupInNetwork, names: Mapping[str, str], missi
         "number": number, "nodes": list(nodes), "repeat": group.repeat,
         "loops": [{"dimension": loop.dim, "tile": loop.tile} for loop in group.loops],
         "sums": f"rest in {group.sums}" if group.sums else "stay",
-        "layers": [{"node": name, "operands": {operand: _operand(layer, operand, nodes) for operand in layer.operands}}
-                   for name, layer in zip(nodes, group.layers, strict=True)],
+        "layers": [{"node": name, "operands": {  # those that stay, and the layer that has brought each
+            operand: _stay(stay) | ({"shared_with": nodes[layer.shared[operand][0]]} if operand in layer.shared else {})
+            | ({"lasting": "there" if layer.lasting[operand] else "brought"} if operand in layer.lasting else {})
+            for operand, stay in layer.operands.items()}} for name, layer in zip(nodes, group.layers, strict=True)],
         "intermediates": [_link(link, group, nodes[group.reader(index)]) for index, link in enumerate(group.links)],
-        **({"second_reads": second_reads} if second_reads else {}), "sigma": list(outcome.sigma),
+        **({"second_reads": second_reads} if second_reads else {}),
+        **({"output_stays_in": group.output_at} if group.output_at else {}),
+        **({"lasting_words": dict(group.lasting_words)} if group.lasting_words else {}), "sigma": list(outcome.sigma),
         "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused), **sharing, "tiles": tiles}
-
-
-def _operand(layer: FusedLayer, name: str, nodes: Sequence[str]) -> dict[str, Any]:
-    """An operand that stays, and the layer that has brought it."""
-    return _stay(layer.operands[name]) | ({"shared_with": nodes[layer.shared[name][0]]} if name in layer.shared else {})
 
 
 def _link(link: FusedLink, group: FusedGroup, reader: str) -> dict[str, Any]:

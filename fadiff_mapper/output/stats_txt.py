@@ -15,7 +15,7 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import Representation
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import built_in_storage_energy, component_name, compute_energy, storage_energy
 from fadiff_mapper.model.interconnects import INWARDS, OUTWARDS, priced_interconnects
-from fadiff_mapper.model.stats import Stats, actual_count, dense_count, network_energy, storage_accesses
+from fadiff_mapper.model.stats import Stats, counted, network_energy, storage_accesses
 
 ACCESSES = ("reads", "fills", "updates")
 
@@ -112,7 +112,7 @@ def _energies(each: str, energy: float, instances: float, space: dict[str, Any])
 
 def _dataspace(level: StorageLevel, name: str, space: dict[str, Any]) -> Rows:
     """Every number of a data space at a level; `space` is its entry in `Stats.levels`."""
-    reads, fills, updates = (dense_count(space[access]) for access in ACCESSES)
+    reads, fills, updates = (counted(space[access]) for access in ACCESSES)
     accesses = reads + fills + updates
     energy, instances = space["energy_pj_per_instance"], int(space["utilized_instances"])
     return [
@@ -259,7 +259,7 @@ def stats_txt(spec: Spec, stats: Stats) -> str:
                 *((f"{label} Computes (total)", found["computes"][kind]) for label, kind in KINDS.items())]
         else:
             rows = [("Utilized instances", found["utilized_instances"]),
-                    ("Computes (total)", actual_count(found["computes"])), ("Cycles", found["cycles"])]
+                    ("Computes (total)", counted(found["computes"], "actual")), ("Cycles", found["cycles"])]
         rows += [("Energy (total)", f"{fixed(found['energy_pj'])} pJ"), ("Area (total)", f"{fixed(area)} um^2")]
         lines += ["Level 0", "-------", f"=== {unit.name} ===", *SPECS, *_lines([
             ("Word bits", unit.word_bits), ("Instances", f"{unit.instances} ({unit.mesh_x}*{unit.mesh_y})"),

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, product
 from math import inf
@@ -68,7 +68,7 @@ def refuse_large(space: MapSpace, limit: int, over: Over = never) -> None:
 
 
 def exhaust(task: MappingTask, options: SearchOptions, *, watcher: Watcher | None = None,
-            stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> SearchOutcome:
+            stopped: Over = never, deadline: float = inf) -> SearchOutcome:
     """Evaluates all mappings of a problem; the start of a task matters only if time runs out.
 
     The status says that all mappings were evaluated, or how many of how many. Raises FadiffError if the map space is

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fadiff_mapper.model.evaluate import score
-from fadiff_mapper.model.loop_nest import Nest, Projection, Ranks, columns
+from fadiff_mapper.model.loop_nest import Nest, Projection, Ranks
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.mapspace.build import NONE, FactorTables, MapSpace, factor_tables
 
@@ -222,10 +222,9 @@ def first_of(family: LayerFamily, member: int) -> Nest | None:
     number = tables.outermost[member]
     if family.spaces[member].constraints.min_parallelism or (number == NONE).any():
         return None
-    factors = tables.divisor[member, np.arange(number.shape[1]), number][..., None].repeat(TRIED, axis=-1)
-    choices = random_decisions(family, TRIED * len(family.spaces))
-    own = slice(TRIED * member, TRIED * (member + 1))
-    nest = Nest(np.ascontiguousarray(factors[1::2]), np.ascontiguousarray(factors[0::2]), *(
-        columns(part, own) for part in (choices.order, choices.keep, choices.on_y, choices.spatial_order)))
+    batch = TRIED * len(family.spaces)
+    factors = tables.divisor[member, np.arange(number.shape[1]), number][..., None].repeat(batch, axis=-1)
+    nest = Nest(factors[1::2], factors[0::2], *random_decisions(family, batch)).take(
+        slice(TRIED * member, TRIED * (member + 1)))
     legal = np.flatnonzero(score(family.layer, nest).legal)
     return nest.take(legal[:1]) if len(legal) else None

@@ -19,7 +19,7 @@ from itertools import zip_longest
 from math import inf
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.base.deadline import Over, in_time, never, with_grace
+from fadiff_mapper.base.deadline import Over, at_latest, in_time, never, with_grace
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, attempted
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -55,7 +55,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                on_progress: Callable[[int, Progress], None] | None = None,
                on_better: Callable[[int, Result], None] | None = None,
                on_end: Callable[[int, Result], None] | None = None,
-               stopped: Callable[[], bool] = lambda: False, deadline: float | None = None, bounds: bool = True,
+               stopped: Over = never, deadline: float | None = None, bounds: bool = True,
                before: str | None = None) -> list[Result]:
     """Finds a mapping for each of many problems, all at once; equal problems are mapped once.
 
@@ -155,9 +155,7 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
             continue
         now = time.monotonic()
         until = now + (deadline - now) / (len(tasks) - index)
-
-        def over(until: float = until) -> bool:
-            return stopped() or time.monotonic() > until
+        over = at_latest(until, stopped)
 
         def watch(_: int, nest: Nest, step: Progress, index: int = index) -> None:
             watcher(index, nest, step)
@@ -196,7 +194,7 @@ def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping) -> Nest:
 
 
 def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome],
-                    options: SearchOptions, stopped: Callable[[], bool], deadline: float) -> list[SearchOutcome]:
+                    options: SearchOptions, stopped: Over, deadline: float) -> list[SearchOutcome]:
     """The outcomes after a search through residual factors from all legal mappings; equal problems once.
 
     Mappings of problems that were rounded up are cut off at their bounds.
@@ -215,7 +213,7 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
     return [found.get(id(outcome), outcome) for outcome in outcomes]
 
 
-def with_bounds(results: Sequence[Result], stopped: Callable[[], bool] = lambda: False) -> list[Result]:
+def with_bounds(results: Sequence[Result], stopped: Over = never) -> list[Result]:
     """Adds the lower bound over all mappings of the same problem to each result, until `stopped`."""
     specs = [result.spec for result in results]
     bounded = list(results)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
 
 import numpy as np
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
 from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
 from fadiff_mapper.search.layer_family import LayerFamily, batch_key
@@ -28,7 +29,7 @@ LARGEST = 16
 
 
 def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher | None = None,
-               stopped: Callable[[], bool] = lambda: False, deadline: float = inf, in_turn: bool = False,
+               stopped: Over = never, deadline: float = inf, in_turn: bool = False,
                begun: Sequence[SearchOutcome] = ()) -> list[SearchOutcome]:
     """Searches every task; returns one outcome per task, in order, the same for equal tasks.
 
@@ -103,7 +104,7 @@ def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[Sequence[Sequen
 
 
 def search(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher | None = None,
-           stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> list[SearchOutcome]:
+           stopped: Over = never, deadline: float = inf) -> list[SearchOutcome]:
     """Searches every task of one family: all mappings, or chains on the exact model, from a descent's ends on request.
 
     One outcome per task, in order; its mapping may be illegal if no legal one was found. Arguments as for `search_all`;

@@ -21,7 +21,7 @@ from fadiff_mapper.inputs.native.arch import cycle_seconds
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 from fadiff_mapper.inputs.yaml.located import Map, Seq
-from fadiff_mapper.model.stats import Stats, actual_count
+from fadiff_mapper.model.stats import Stats, counted
 from fadiff_mapper.output.run_files import map_txt
 from fadiff_mapper.timeloop.find_programs import MAPPER, MODEL
 from fadiff_mapper.timeloop.launchers import command
@@ -153,7 +153,7 @@ def output_stats(done: ProgramOutcome) -> OutputStats:
         per_component_energy={name: pj * 1e-12 for name, pj in stats.component_energies().items()},
         per_component_area={name: um2 * 1e-12 for name, um2 in stats.areas_um2.items()},
         accesses={level["name"]: {  # over all instances and data spaces
-            action: float(sum(actual_count(space[action]) * space["utilized_instances"]
+            action: float(sum(counted(space[action], "actual") * space["utilized_instances"]
                               for space in level["dataspaces"].values()))
             for action in ("reads", "fills", "updates")} for level in stats.levels},
         mapping=map_txt(spec, done.mapping, stats), stats=stats, variables=dict(spec.literal.get("variables", {})))

@@ -179,12 +179,6 @@ def energy_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
     return sources | {one.name: in_tables.get(one.name) or NO_ENERGY for one in multicasts(arch)}
 
 
-def argued_energies(name: str, action: str, tables: Tables) -> list[ArguedEnergy]:
-    """All entries of an action of a component, both by name, those without arguments included."""
-    return [entry for table in tables.ert if component_name(table.component) == name for entry in table.entries
-            if entry.action == action]
-
-
 def first_energy(actions: Mapping[str, float], names: Iterable[str]) -> float | None:
     """The energy of the first of these actions that is there."""
     return next((actions[name] for name in names if name in actions), None)

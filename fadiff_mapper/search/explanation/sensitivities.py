@@ -24,7 +24,7 @@ Axes: V loops, the temporal ones first; C limits; a point is [V + 1], its last e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -308,8 +308,7 @@ class RepeatedLayer:
     cycles: float     # Cycles of one run
 
 
-def combined_sensitivities(layers: Sequence[RepeatedLayer],
-                           stopped: Callable[[], bool] = lambda: False) -> tuple[Sensitivity, ...]:
+def combined_sensitivities(layers: Sequence[RepeatedLayer], stopped: Over = never) -> tuple[Sensitivity, ...]:
     """The nonzero sensitivities of the EDP of layers that run one after the other on one machine, largest elasticity
     first.
 

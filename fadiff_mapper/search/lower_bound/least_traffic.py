@@ -22,6 +22,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -150,7 +151,7 @@ def joint_tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointT
                    for side in zip(*(zip(*group, strict=True) for group in groups), strict=True))
     steps = [bound / points for bound, points in zip(space.problem.bounds.values(), most, strict=True)]
     by_name = dict(zip(space.problem.dimensions, least, strict=True))
-    return JointTiles(np.stack([spread(scattered_words(ds, by_name)) for ds in space.problem.dataspaces]),
+    return JointTiles(np.stack([spread(touched_words(ds, by_name, box=False)) for ds in space.problem.dataspaces]),
                       spread(math.prod(steps[1:], start=steps[0])),
                       np.stack([spread(each > 1) for each in steps]), tuple(each.ravel() for each in steps),
                       np.arange(number),
@@ -172,56 +173,38 @@ def _extents(bound: int, spatial: tuple[tuple[int, ...], ...],
                  for here, there in zip(inside, outside, strict=True))
 
 
-def own_terms(dataspace: DataSpace) -> list[dict[str, int]]:
-    """For each rank its dimensions with their coefficients; a dimension counts in the first of its ranks only.
+def touched_words(dataspace: DataSpace, points: Mapping[str, Any], box: bool = True) -> Any:
+    """Distinct words that a set of iterations touches at least, by its number of points in each dimension.
 
-    Coordinates that differ in one rank belong to different words, so the ranks' extents multiply to distinct words
-    once no dimension is counted twice.
+    Coordinates that differ in one rank belong to different words, so the ranks' extents multiply to distinct words once
+    a dimension is counted in the first of its ranks only. Points need not be neighbours: the sums of two sets of a and
+    b numbers have a + b - 1 values at least.
+
+    In a `box` points are neighbours, and words are all but the holes of its strides: dimensions of a rank are added by
+    ascending coefficient. As long as a coefficient is no greater than the extent so far, no hole opens and the extent
+    grows by coefficient * (points - 1). The first greater one lays out disjoint copies; after that only points - 1 more
+    words are certain for each dimension.
+
+    Unless in a box, `points` may be arrays that broadcast against each other, to the shape of the words.
     """
-    used: set[str] = set()
-    ranks = []
+    result, used = 1.0, set[str]()
     for rank in dataspace.ranks:
         terms: dict[str, int] = {}
         for term in rank:
             if term.dimension not in used:
                 terms[term.dimension] = terms.get(term.dimension, 0) + term.coefficient
-        used |= {term.dimension for term in rank}
-        ranks.append({name: abs(coefficient) for name, coefficient in terms.items() if coefficient})
-    return ranks
-
-
-def scattered_words(dataspace: DataSpace, points: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Distinct words that a set of iterations touches at least, by its number of points in each dimension.
-
-    The points need not be neighbours: the sums of two sets of a and b numbers have a + b - 1 values at least.
-
-    `points`: numbers by dimension, arrays that broadcast against each other, to the shape of the words.
-    """
-    result = np.ones(())
-    for terms in own_terms(dataspace):
-        result = result * (1 + sum((points[name] - 1 for name in terms), np.zeros(())))
-    return result
-
-
-def touched_words(dataspace: DataSpace, bounds: Mapping[str, int]) -> float:
-    """Distinct words that the whole problem touches at least: all of a data space but the holes of its strides.
-
-    Dimensions of a rank are added by ascending coefficient. As long as a coefficient is no greater than the extent so
-    far, no hole opens and the extent grows by coefficient * (points - 1). The first greater one lays out disjoint
-    copies; after that only points - 1 more words are certain for each dimension.
-    """
-    result = 1
-    for terms in own_terms(dataspace):
-        count, whole = 1, True
-        for coefficient, points in sorted((coefficient, bounds[name]) for name, coefficient in terms.items()):
+        used |= terms.keys()
+        count, whole = 1.0, box
+        for coefficient, name in sorted((abs(sum_), name) for name, sum_ in terms.items() if sum_):
+            further = points[name] - 1
             if whole and coefficient <= count:
-                count += coefficient * (points - 1)
-            elif whole and points > 1:
-                count, whole = count * points, False
+                count = count + coefficient * further
+            elif whole and further > 0:
+                count, whole = count * points[name], False
             else:
-                count += points - 1
-        result *= count
-    return float(result)
+                count = count + further
+        result = result * count
+    return result
 
 
 Keepers = tuple[tuple[int, ...], ...]

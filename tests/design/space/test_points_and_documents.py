@@ -4,42 +4,25 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.design.space import (
-    DesignSpace,
-    Parameter,
-    Value,
-    design_architecture,
-    design_document,
-    nearest_point,
-    parameter_values,
-    read_space,
-)
+from fadiff_mapper.design.space import design_architecture, design_document, nearest_value, read_space
 from fadiff_mapper.inputs.load import read_document, read_spec
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.inputs.yaml.located import Map
-from fadiff_mapper.inputs.yaml.place import Where
 
 SPACES = tuple(name for name in bundled_files.listing() if name.startswith("spaces/"))
-
-
-def space_of(*values: Sequence[Value]) -> DesignSpace:
-    """A space without an architecture."""
-    parameters = tuple(Parameter(f"p{i}", "", each) for i, each in enumerate(values))
-    return DesignSpace("plain", parameters, {}, (), Map(where=Where("none")))
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=12, unique=True), st.floats(1e-3, 1e7))
 def test_the_nearest_value_is_nearest_in_the_logarithm(values: list[int], wanted: float) -> None:
     ordered = sorted(values)
-    (index,) = nearest_point(space_of(ordered), {"p0": wanted})
+    index = nearest_value(ordered, wanted)
     distance = abs(math.log(ordered[index] / wanted))
     assert distance <= min(abs(math.log(value / wanted)) for value in ordered) + 1e-9
 
@@ -47,14 +30,13 @@ def test_the_nearest_value_is_nearest_in_the_logarithm(values: list[int], wanted
 @given(st.lists(st.integers(-100, 100), min_size=1, max_size=8, unique=True), st.floats(-200, 200))
 def test_with_values_of_any_sign_the_difference_counts(values: list[int], wanted: float) -> None:
     ordered = sorted([0, *(value for value in values if value)])
-    (index,) = nearest_point(space_of(ordered), {"p0": wanted})
+    index = nearest_value(ordered, wanted)
     assert abs(ordered[index] - wanted) <= min(abs(value - wanted) for value in ordered) + 1e-9
 
 
-def test_a_point_of_its_own_values_is_found_again_also_in_a_long_range_and_among_words() -> None:
-    space = space_of(range(8, 10**9, 8), ["LPDDR4", "HBM2"], [0.5, 1.5])
-    for point in ((12345, 1, 0), (0, 0, 1)):
-        assert nearest_point(space, parameter_values(space, point)) == point
+def test_a_value_of_its_own_is_found_again_also_in_a_long_range_and_among_words() -> None:
+    for values, index in ((range(8, 10**9, 8), 12345), (["LPDDR4", "HBM2"], 1), ([0.5, 1.5], 0)):
+        assert nearest_value(values, values[index]) == index  # type: ignore[index]
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -82,7 +64,8 @@ def test_the_documents_of_two_points_share_nothing_that_changes() -> None:
 def test_the_space_of_dosa_is_its_grid_with_its_capacities_and_bandwidths() -> None:
     space = read_space("bundled:spaces/dosa_gemmini")
     assert space.size == 1_048_576 == 64 * 128 * 128
-    point = nearest_point(space, {"side": 16, "accumulator_kb": 32, "scratchpad_kb": 128})
+    wanted = {"side": 16, "accumulator_kb": 32, "scratchpad_kb": 128}
+    point = tuple(nearest_value(parameter.values, wanted[parameter.name]) for parameter in space.parameters)
     arch = design_architecture(space, point)
     levels = {level.name: level for level in arch.levels}
     assert arch.arithmetic.instances == 16 * 16
