@@ -236,6 +236,31 @@ static Lanes work_of_units(const Product& product, const ProductUnits& units, co
 
 namespace {
 
+// The points of the operand with windows in the first tile, 0 if they are not known; further ones, and tiles with these.
+struct FirstTile {
+    Lanes points = 1, rest = 0, further = 0;
+
+    FirstTile(const Product& product, const Cuts& cuts, int index) {
+        Lanes cutting = 0;
+        for (int dim = 0; dim < product.layer.dims(); ++dim) {
+            if (product.kind[dim] != product.slider) continue;
+            Lanes own = product.layer.bounds[dim];
+            for (int loop = 0; loop < cuts.loops; ++loop) {
+                const LoopCut &small = cuts.smallest(index)[loop], &large = cuts.largest(index)[loop];
+                if (large.dim != dim) continue;
+                const Mask several = large.steps > 1;
+                own = where((small.first == large.first) & (small.steps == large.steps), large.first);
+                rest = select(several, large.points / large.first - 1, rest);
+                further = select(several, large.steps - 1, further);
+                cutting += where(several, 1);
+            }
+            points *= own;
+        }
+        points = where(cutting < 2, points);
+        rest *= points;
+    }
+};
+
 // The words of a product's operands that come in anew in each step, in one group of one tile.
 struct Stream {
     const ProductTile& tile;        // the largest one
@@ -306,7 +331,7 @@ struct Stream {
 
     // The same where windows slide over one operand, and whole numbers of blocks divide the lines of the other one; 0 in
     // a box of several numbers of lines. Unless a block has all summands, its points come in anew, under all taps.
-    double summed_windows(const Product& product, const ProductTile& least, int lane) const {
+    double summed_windows(const Product& product, const ProductTile& least, const FirstTile& tiles, int lane) const {
         const int moved = product.slider, fixed = 1 - moved;
         const double own = (moved ? tile.other : tile.one)[lane], other = (moved ? tile.one : tile.other)[lane];
         const double points = tile.lines[moved][lane], lines = tile.lines[fixed][lane];
@@ -316,43 +341,49 @@ struct Stream {
         const bool plane = product.slides.size() > 1;
         const double high = tile.extents.lanes[one.dim][lane], wide = plane ? tile.extents.lanes[two.dim][lane] : 1;
         const double width = plane ? two.step : 1, halo = plane ? two.halo : 0, taps = one.taps * (plane ? two.taps : 1);
-        // words of one summand under a block of points under all taps, the best shape
-        const auto under = [&](double block) {
+        const double first = tiles.points[lane], rest = tiles.rest[lane];
+        // words of one summand for each point of a block, under all taps, in the best shape; `slides`: whether both windows do
+        const auto under = [&](double block, bool slides) {
+            block = std::min(block, high * wide);
             const double most = std::min(high, block), fewest = std::min(std::max(block / wide, 1.0), most);
             const double along = one.step * halo > 0 ? std::sqrt(width * one.halo * block / (one.step * halo)) : most;
             const double rows = std::min(std::max(along, fewest), most);
-            return (one.step * rows + one.halo) * (width * block / rows + halo);
+            double words = (one.step * rows + one.halo) * (width * block / rows + halo);
+            if (!slides)    // one of the windows slides, the other one comes in by taps
+                words = std::max(words, std::min(
+                    two.visits * (block * one.step + one.halo * std::max(block / high, 1.0)),
+                    one.visits * (block * width + halo * std::max(block / wide, 1.0))));
+            return words / block;
         };
         if (least.lines[fixed][lane] < lines) return 0;
         double least_words = NEVER;
         for (double blocks = 1; blocks <= lines / units[fixed] && own * blocks < least_words; ++blocks) {
             if (!divides(fixed, lines, blocks)) continue;
             const double line = passes ? lines / blocks : 0, sums = unfinished * blocks / lines;
-            const auto consider = [&](double most, double visits) {
+            const auto consider = [&](double most, bool anew, bool slides) {
                 const double block = std::min({most, sums, points});
                 if (!(block >= units[moved])) return;
-                double words = own * blocks;
-                if (visits > 0) {
-                    const double part = std::min(block, high * wide);
-                    double each = under(part);
-                    if (visits > 1)     // one of the windows slides, the other one comes in by taps
-                        each = std::max(each, std::min(
-                            two.visits * (part * one.step + one.halo * std::max(part / high, 1.0)),
-                            one.visits * (part * width + halo * std::max(part / wide, 1.0))));
-                    words = std::max(words, blocks * points * tile.lines[SUMMANDS][lane] * each / part);
+                // blocks for each point, and words of a summand
+                double times = 1 / block, words = anew ? under(block, slides) : 0;
+                if (first > 0) {
+                    double down = std::max(std::ceil(first / block * (1 - HIGHER)), 1.0);
+                    while (down <= first && !divides(moved, first, down)) ++down;
+                    if (down > first) return;
+                    const double further = rest > 0 ? std::max(tiles.further[lane], rest / block) : 0;
+                    times = (down + further) / (first + rest);
+                    if (anew) words = (first * under(first / down, slides) + rest * words) / (first + rest);
                 }
-                least_words = std::min(least_words, words + other * points / block);
+                least_words = std::min(least_words, other * points * times + blocks * std::max(
+                    own, points * tile.lines[SUMMANDS][lane] * words));
             };
-            consider(whole - line, 0);                      // all summands
+            consider(whole - line, false, true);    // all summands
             const double inner = std::sqrt(std::max(space - taps * line, 0.0)) - std::sqrt(one.halo * halo);
-            consider(inner > 0 ? inner * inner / (one.step * width) : 0, 1);    // all taps
+            consider(inner > 0 ? inner * inner / (one.step * width) : 0, true, true);   // all taps
             if (plane) {    // the taps of one window, or neither
-                consider((space - two.taps * line) / (width + halo / wide), 1);
-                consider((space - one.taps * line) / (one.step + one.halo / high), 1);
-                consider(space - line, 2);
-            } else {
-                consider(space - line, 1);
+                consider((space - two.taps * line) / (width + halo / wide), true, true);
+                consider((space - one.taps * line) / (one.step + one.halo / high), true, true);
             }
+            consider(space - line, true, !plane);
         }
         return least_words;
     }
@@ -371,7 +402,10 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
     Stream stream{tile, {}, units.along, room, unfinished, {}};
     for (int own = 0; own < 2; ++own)
         for (const Rank& rank : product.layer.spaces[product.operands[own]].ranks) stream.windows[own] |= rank.terms.size() > 1;
+    const bool slides = product.slider >= 0 && (product.slider ? tile.second : tile.first);
     std::optional<ProductTile> smallest;
+    std::optional<FirstTile> tiles;
+    if (slides) tiles.emplace(product, cuts, index);
     const auto words = [&](double more_than, bool whole, bool windows) {
         stream.units = side_by_side(units, more_than);
         const auto& [high, wide, deep] = stream.units;
@@ -387,14 +421,13 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
                 if (lane >= cuts.used) return fewest;
                 if (whole && fewest < least[lane]) fewest = std::max(fewest, stream.summed_whole(*smallest, lane));
                 if (windows && fewest < least[lane])
-                    fewest = std::max(fewest, stream.summed_windows(product, *smallest, lane));
+                    fewest = std::max(fewest, stream.summed_windows(product, *smallest, *tiles, lane));
                 return fewest;
             });
         }
         return select(fits, smaller(least, sums), NEVER);
     };
     const double at_work = units.most * AT_WORK[share + 1];
-    const bool slides = product.slider >= 0 && (product.slider ? tile.second : tile.first);
     Lanes least = words(at_work, false, false);
     for (const bool whole : {false, true}) {    // of most work more is known
         const Lanes part = whole ? full : even;
@@ -416,7 +449,8 @@ static Lanes full_part(const FusedLayer& layer, const FusedLayer& last, const Lo
         if (cut.dim < 0 || !among(cut.dim)) continue;
         const Lanes steps = floor(last.bounds[last_large[loop].dim] / last_large[loop].largest());
         const Mask alike = (cut.first == cut.usual()) & (cut.ahead + cut.behind == 0.0);
-        part *= where(alike, smaller(steps * small[loop].first / layer.bounds[cut.dim], 1.0));
+        const Mask single = (small[loop].steps == 1.0) & (cut.steps == 1.0) & (small[loop].first == cut.first);
+        part *= select(single, 1, where(alike, smaller(steps * small[loop].first / layer.bounds[cut.dim], 1.0)));
     }
     return part;
 }
