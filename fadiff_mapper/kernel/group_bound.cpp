@@ -236,31 +236,6 @@ static Lanes work_of_units(const Product& product, const ProductUnits& units, co
 
 namespace {
 
-// The points of the operand with windows in the first tile, 0 if they are not known; further ones, and tiles with these.
-struct FirstTile {
-    Lanes points = 1, rest = 0, further = 0;
-
-    FirstTile(const Product& product, const Cuts& cuts, int index) {
-        Lanes cutting = 0;
-        for (int dim = 0; dim < product.layer.dims(); ++dim) {
-            if (product.kind[dim] != product.slider) continue;
-            Lanes own = product.layer.bounds[dim];
-            for (int loop = 0; loop < cuts.loops; ++loop) {
-                const LoopCut &small = cuts.smallest(index)[loop], &large = cuts.largest(index)[loop];
-                if (large.dim != dim) continue;
-                const Mask several = large.steps > 1;
-                own = where((small.first == large.first) & (small.steps == large.steps), large.first);
-                rest = select(several, large.points / large.first - 1, rest);
-                further = select(several, large.steps - 1, further);
-                cutting += where(several, 1);
-            }
-            points *= own;
-        }
-        points = where(cutting < 2, points);
-        rest *= points;
-    }
-};
-
 // The words of a product's operands that come in anew in each step, in one group of one tile.
 struct Stream {
     const ProductTile& tile;        // the largest one
@@ -330,8 +305,9 @@ struct Stream {
     }
 
     // The same where windows slide over one operand, and whole numbers of blocks divide the lines of the other one; 0 in
-    // a box of several numbers of lines. Unless a block has all summands, its points come in anew, under all taps.
-    double summed_windows(const Product& product, const ProductTile& least, const FirstTile& tiles, int lane) const {
+    // a box of several numbers of lines. Unless a block has all summands, its points come in anew, under all taps. `uncut`:
+    // whether blocks divide the points, too.
+    double summed_windows(const Product& product, const ProductTile& least, bool uncut, int lane) const {
         const int moved = product.slider, fixed = 1 - moved;
         const double own = (moved ? tile.other : tile.one)[lane], other = (moved ? tile.one : tile.other)[lane];
         const double points = tile.lines[moved][lane], lines = tile.lines[fixed][lane];
@@ -341,7 +317,6 @@ struct Stream {
         const bool plane = product.slides.size() > 1;
         const double high = tile.extents.lanes[one.dim][lane], wide = plane ? tile.extents.lanes[two.dim][lane] : 1;
         const double width = plane ? two.step : 1, halo = plane ? two.halo : 0, taps = one.taps * (plane ? two.taps : 1);
-        const double first = tiles.points[lane], rest = tiles.rest[lane];
         // words of one summand for each point of a block, under all taps, in the best shape; `slides`: whether both windows do
         const auto under = [&](double block, bool slides) {
             block = std::min(block, high * wide);
@@ -363,18 +338,15 @@ struct Stream {
             const auto consider = [&](double most, bool anew, bool slides) {
                 const double block = std::min({most, sums, points});
                 if (!(block >= units[moved])) return;
-                // blocks for each point, and words of a summand
-                double times = 1 / block, words = anew ? under(block, slides) : 0;
-                if (first > 0) {
-                    double down = std::max(std::ceil(first / block * (1 - HIGHER)), 1.0);
-                    while (down <= first && !divides(moved, first, down)) ++down;
-                    if (down > first) return;
-                    const double further = rest > 0 ? std::max(tiles.further[lane], rest / block) : 0;
-                    times = (down + further) / (first + rest);
-                    if (anew) words = (first * under(first / down, slides) + rest * words) / (first + rest);
+                double down = points / block;
+                if (uncut) {
+                    down = std::max(std::ceil(down * (1 - HIGHER)), 1.0);
+                    while (down <= points && !divides(moved, points, down)) ++down;
+                    if (down > points) return;
                 }
-                least_words = std::min(least_words, other * points * times + blocks * std::max(
-                    own, points * tile.lines[SUMMANDS][lane] * words));
+                const double each = anew ? points * under(points / down, slides) : 0;   // words of a summand
+                least_words = std::min(least_words, other * down + blocks * std::max(
+                    own, tile.lines[SUMMANDS][lane] * each));
             };
             consider(whole - line, false, true);    // all summands
             const double inner = std::sqrt(std::max(space - taps * line, 0.0)) - std::sqrt(one.halo * halo);
@@ -404,8 +376,12 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
         for (const Rank& rank : product.layer.spaces[product.operands[own]].ranks) stream.windows[own] |= rank.terms.size() > 1;
     const bool slides = product.slider >= 0 && (product.slider ? tile.second : tile.first);
     std::optional<ProductTile> smallest;
-    std::optional<FirstTile> tiles;
-    if (slides) tiles.emplace(product, cuts, index);
+    Mask uncut = mask_of(true);     // whether loops leave the points under windows whole
+    for (int loop = 0; loop < cuts.loops; ++loop) {
+        const LoopCut &most = cuts.largest(index)[loop], &fewest = cuts.smallest(index)[loop];
+        if (most.dim >= 0 && product.kind[most.dim] == product.slider)
+            uncut = uncut & (most.steps == 1.0) & (fewest.steps == 1.0) & (most.first == fewest.first);
+    }
     const auto words = [&](double more_than, bool whole, bool windows) {
         stream.units = side_by_side(units, more_than);
         const auto& [high, wide, deep] = stream.units;
@@ -421,7 +397,7 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
                 if (lane >= cuts.used) return fewest;
                 if (whole && fewest < least[lane]) fewest = std::max(fewest, stream.summed_whole(*smallest, lane));
                 if (windows && fewest < least[lane])
-                    fewest = std::max(fewest, stream.summed_windows(product, *smallest, *tiles, lane));
+                    fewest = std::max(fewest, stream.summed_windows(product, *smallest, uncut[lane], lane));
                 return fewest;
             });
         }
@@ -618,7 +594,9 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             Lanes cycles = larger(own.cycles, work);
             if (streams) {
                 words = words_of_product(share, full, even);
-                const Lanes slower = select(full > 0.5, full / AT_WORK[share] + (1 - full), 1 / AT_WORK[share]);
+                // in tiles where blocks need not divide the lines, any units may be at work
+                const Lanes known = select(full > 0.5, full, select(even > 0.5, even, 1));
+                const Lanes slower = known / AT_WORK[share] + (1 - known);
                 cycles = larger(cycles, own.units.computes / own.units.most * slower);
             } else {
                 for (const Operand& operand : outside[index]) {
