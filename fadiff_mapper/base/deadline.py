@@ -29,6 +29,11 @@ def never() -> bool:
     return False
 
 
+def at_latest(moment: float, stopped: Over) -> Over:
+    """The end of work at a moment, seconds of `time.monotonic`, or before, once `stopped` is true."""
+    return lambda: stopped() or time.monotonic() > moment
+
+
 def in_time(items: Iterable[T], over: Over) -> Iterator[T]:
     """The items of a loop, one after the other; raises OutOfTime where time is over before the loop."""
     for item in items:

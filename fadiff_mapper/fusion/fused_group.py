@@ -68,12 +68,15 @@ class FusedLayer:
             input); any other is fetched in every step as the mapping says.
         shared: those of `operands` that an earlier layer of the group reads, too, and has brought there: data space ->
             position of that layer and its data space.
+        lasting: those of `operands` that lie whole at their home from group to group of a plan: data space -> whether
+            it is there already; else this layer brings it.
     """
 
     problem: Problem
     mappings: AnyMapping[Shape, Mapping]
     operands: AnyMapping[str, Stay] = field(default_factory=dict)
     shared: AnyMapping[str, tuple[int, str]] = field(default_factory=dict)
+    lasting: AnyMapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,10 @@ class FusedGroup:
             chip, or the outermost one (spilled). Empty: they stay where they are summed up.
         second_reads: the residual operands that are read on the chip, instead of from outside.
         skips: True if blocks of scores that a causal mask hides wholly are left out.
+        output_at: the level in which the last layer's output stays whole for later groups of the plan. Empty: it goes
+            to the outermost level.
+        lasting_words: words of levels that lasting tensors take while the group runs, read by it or not: those of
+            `FusedLayer.lasting` and the output at `output_at` among them.
     """
 
     layers: tuple[FusedLayer, ...]
@@ -236,6 +243,8 @@ class FusedGroup:
     sums: str = ""
     second_reads: tuple[SecondRead, ...] = ()
     skips: bool = False
+    output_at: str = ""
+    lasting_words: AnyMapping[str, int] = field(default_factory=dict)
 
     def reader(self, index: int) -> int:
         """Position of the layer that reads the output of layer `index`, which is not the last one."""
@@ -262,6 +271,10 @@ class FusedGroup:
         rows = {link.dims[own] for link in self.links[-1:] for own in link.running}
         bounds = self.layers[-1].problem.bounds
         return any(loop.dim in rows and loop.tile < bounds[loop.dim] for loop in self.loops)
+
+    def output_home(self, index: int) -> str:
+        """The level in which the output of layer `index` stays for its readers; empty for the outermost one."""
+        return self.links[index].stay.level if index < len(self.links) else self.output_at
 
     def last_uses(self) -> list[int]:
         """For each link the last layer that runs before its intermediate is read for the last time in a step."""

@@ -191,12 +191,13 @@ def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: La
     A level outside the home keeps the output only where all of it is also written there for a consumer outside the
     group (`FusedLink.written_whole`).
     """
-    links = [(link, link.tensor, False) for link in group.into(index)]
-    links += [(link, group.layers[index].problem.output.name, link.written_whole)
-              for link in group.links[index:index + 1]]
+    handed = [(link.stay.level, link.tensor, False) for link in group.into(index)]
+    if at := group.output_home(index):
+        handed.append((at, group.layers[index].problem.output.name,
+                       any(link.written_whole for link in group.links[index:index + 1])))
     levels = list(mapping.levels)
-    for link, name, outside in links:
-        home = hardware.level(link.stay.level)
+    for level, name, outside in handed:
+        home = hardware.level(level)
         levels[home] = replace(levels[home], keep=levels[home].keep | {name})
         if not outside:
             levels[home + 1:] = [replace(level, keep=level.keep - {name}) for level in levels[home + 1:]]
@@ -245,8 +246,8 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
             changed(hardware.level(link.stay.level), operand, fills=words)
             changed(outermost, operand, reads=words)
     levels = tile.kept_levels(output.name)
-    if index < len(group.links):    # eq. (14); nothing is copied where the home itself adds the sums up
-        home = hardware.level(group.links[index].stay.level)
+    if at := group.output_home(index):  # eq. (14); nothing is copied where the home itself adds the sums up
+        home = hardware.level(at)
         if inside := [level for level in levels if level < home]:
             instances = tile.boxes.instances[:, 0]
             words = counts.updates[home, t, 0] * instances[home]

@@ -3,6 +3,7 @@
 shared loops   a loop cuts no dimension of the last layer, cuts one twice, or cuts a kernel
 link           the output of a layer is not what the next one reads
 sharing        an operand that several layers share is not there in a step in which one of them reads it
+lasting        a tensor that is kept from group to group is not whole in its home
 second read    a residual operand that should stay on the chip is not there, or not whole, where a sum reads it
 mapping        there is no mapping for a tile, or it does not cover it
 level          a level is unknown, has several instances, or lies nowhere inside a level that keeps the tensor
@@ -145,9 +146,11 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
         yield from _second_read_violations(group, layer_steps(group))
     if any(layer.shared for layer in group.layers):
         yield from _sharing_violations(group, layer_steps(group))
+    yield from _lasting_violations(group)
     stays = [stay for layer in group.layers for stay in layer.operands.values()] + [link.stay for link in group.links]
     inside = [group.sums] if group.sums not in ("", hardware.arch.level_names()[-1]) else []
-    for name in dict.fromkeys([*(stay.level for stay in stays), *inside]):
+    inside += [group.output_at] if group.output_at else []
+    for name in dict.fromkeys([*(stay.level for stay in stays), *inside, *group.lasting_words]):
         if name not in hardware.arch.level_names()[:-1]:
             yield _broken("level", name, f"{name} is not a level inside the outermost one")
         elif (instances := hardware.arch.levels[hardware.level(name)].instances) > 1:
@@ -244,6 +247,28 @@ def _there(group: FusedGroup, holder: tuple[int, str], reader: tuple[int, str], 
     return True
 
 
+def _lasting_violations(group: FusedGroup) -> Iterator[Violation]:
+    """Tensors that are kept from group to group are whole: operands come in word by word, each once, and no later step
+    adds to the sums of an output."""
+    if not group.output_at and not any(layer.lasting for layer in group.layers):
+        return
+    all_steps = layer_steps(group)
+    for index, (layer, steps) in enumerate(zip(group.layers, all_steps, strict=True)):
+        classes = step_classes(group, layer, steps)
+        for name, there in layer.lasting.items():
+            if name not in layer.operands or name in layer.shared:
+                yield _broken("lasting", "", f"{name} of layer {index + 1} does not stay on the chip by itself")
+                continue
+            words = layer.problem.tensor_size(space_of(layer.problem, name))
+            place = list(layer.operands).index(name)
+            brought = sum(times * step.fresh[place] for step, times in classes.items())
+            if not there and (brought != words or group.repeat > 1):
+                yield _broken("lasting", "", f"{brought} words of {name} of layer {index + 1} are brought to be kept; "
+                              f"it has {words}", brought, words)
+    if group.output_at and any(step.shares_sums for step in step_classes(group, group.layers[-1], all_steps[-1])):
+        yield _broken("lasting", group.output_at, "the output is kept, and several steps add to it")
+
+
 def _second_read_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> Iterator[Violation]:
     """Each residual operand is whole on the chip where it is read again: the first reason against that."""
     for read in group.second_reads:
@@ -329,7 +354,7 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
         if not any(level > home for level in kept):
             yield _broken("level", stay.level, f"{name} stays in {stay.level}, but no level outside it keeps it")
     summed, *further = tile.kept_levels(output)     # where no level inside the home keeps sums, they are added up there
-    finished = [home for link in group.links[index:index + 1] if (home := hardware.level(link.stay.level)) != summed]
+    finished = [home for at in [group.output_home(index)] if at and (home := hardware.level(at)) != summed]
     if step.shares_sums:
         rest = hardware.level(group.sums) if group.sums else summed
         size = tile.boxes.size[rest, tile.index(output), 0] if rest in (summed, *further) else 0
@@ -404,7 +429,7 @@ def live_words_by_layer(hardware: Hardware, group: FusedGroup, level: int,
     for index, (layer, own) in enumerate(zip(group.layers, tiles, strict=True)):
         output = layer.problem.output.name
         stays = {operand for operand, stay in layer.operands.items() if stay.level == name}
-        stays |= {output for link in group.links[index:index + 1] if link.stay.level == name}
+        stays |= {output for at in [group.output_home(index)] if at == name}
         stays |= {link.tensor for link in group.into(index) if link.stay.level == name and not link.beside}
         sums, passing = 0.0, 0.0
         for step in own.classes:

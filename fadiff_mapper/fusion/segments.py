@@ -313,7 +313,7 @@ def _segment(names: tuple[str, ...], links: Sequence[NetworkLink], parts: _Segme
     passed = [parts.link(link, own[index], own[reader], apart, reader - index)
               for index, (link, reader) in enumerate(zip(links, readers, strict=True))]
     chain = all(reader == index + 1 for index, reader in enumerate(readers))
-    shared = () if chain else _shared_operands(names, links, own, nodes)
+    shared = () if chain else shared_operands(names, links, own, nodes)
     residuals: list[ResidualOperand] = []
     inside = frozenset[int]()
     if chain and not any(count > 1 for count in runs) and any(name in joins for name in names):
@@ -339,7 +339,7 @@ def _segment(names: tuple[str, ...], links: Sequence[NetworkLink], parts: _Segme
                    tuple(slides for (_, slides, _), _ in passed), tuple(residuals), inside, shared, key)
 
 
-def _shared_operands(names: Sequence[str], links: Sequence[NetworkLink], layers: Sequence[Operator],
+def shared_operands(names: Sequence[str], links: Sequence[NetworkLink], layers: Sequence[Operator],
                      nodes: Mapping[str, Node]) -> tuple[SharedOperand, ...]:
     """The operands of layers that earlier ones of a segment read, too, in the same extents."""
     handed = {(link.consumer, link.operand) for link in links}

@@ -254,7 +254,7 @@ def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Cou
         extents = problem.bounds | {part.cut: part.points for part in parts if part.cut is not None}
         fresh = []
         for k, space in enumerate(spaces):
-            if space.name in layer.shared:  # an earlier layer has brought it
+            if space.name in layer.shared or layer.lasting.get(space.name):    # an earlier layer has brought it
                 fresh.append(0)
                 continue
             axes, times = list(space.tile_extents(extents)), 1
@@ -414,12 +414,15 @@ def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str
 def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: StorageLevel) -> list[int]:
     """Words of a level that are occupied beside each layer's tile while that layer runs.
 
-    For every layer: the operands that stay, of all layers, partial sums that rest there, and the live intermediates.
+    For every layer: the operands that stay, of all layers, tensors that are kept for other groups, partial sums that
+    rest there, and the live intermediates.
     `all_steps` are those of the layers, first to last.
     """
     operands = sum(space_of(layer.problem, name).room(operand_words(layer, name, group, steps), level.word_bits)
                    for layer, steps in zip(group.layers, all_steps, strict=True)
-                   for name, stay in layer.operands.items() if stay.level == level.name and name not in layer.shared)
+                   for name, stay in layer.operands.items()
+                   if stay.level == level.name and name not in layer.shared and name not in layer.lasting)
+    operands += group.lasting_words.get(level.name, 0)
     both = ([layer.problem.output.room(elements, level.word_bits)
              for layer, elements in zip(group.layers, of_links, strict=False)]
             for of_links in intermediates(group, all_steps, level.name))

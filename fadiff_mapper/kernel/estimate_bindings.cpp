@@ -155,12 +155,12 @@ static py::object best_sizes(const NestEstimate& nest, std::size_t choice, doubl
 }
 
 static py::object refetch(const FusedSegment& segment, std::size_t layer, const std::vector<double>& tile, Spaces passing,
-                          Spaces staying, double room, double sums_room) {
+                          Spaces staying, double room, double sums_room, Spaces by) {
     need(layer < segment.layers.size(), "layer");
     need(tile.size() == segment.layers[layer].bounds.size(), "tile", ": wrong size");
     need_extents(tile.data(), tile.size(), "tile");
     Refetch found;
-    refetched(segment.layers[layer], tile.data(), passing, staying, room, sums_room, found);
+    refetched(segment.layers[layer], tile.data(), passing, staying, by, room, sums_room, found);
     return found.fits ? py::object(py::cast(found.times)) : py::none();
 }
 
@@ -249,7 +249,9 @@ static double part_price(GroupBound& bound, int order, const std::vector<std::ui
 void add_estimates(py::module_& module) {
     py::class_<FusedLayer>(module, "SegmentLayer").def(py::init(&layer_of));
     py::class_<FusedLink>(module, "SegmentLink").def(py::init(&link_of));
-    py::class_<FusedSegment>(module, "FusedSegment").def(py::init(&segment_of)).def("refetched", &refetch);
+    py::class_<FusedSegment>(module, "FusedSegment").def(py::init(&segment_of))
+        .def("refetched", &refetch, py::arg("layer"), py::arg("tile"), py::arg("passing"), py::arg("staying"),
+             py::arg("room"), py::arg("sums_room"), py::arg("by") = 0);
     py::class_<GroupBound>(module, "GroupBound")
         .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment
         .def("refine", &refine_bound)

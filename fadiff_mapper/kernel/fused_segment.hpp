@@ -132,9 +132,9 @@ struct Refetch {
 };
 
 // `tile`: extents, [D]; `passing`: operands fetched in every step; `staying`: operands that are there already, along
-// whose dimensions the others come in whole; `room`: words of the home for the passing ones; `sums_room`: words of
-// output that can be summed up at once.
-void refetched(const FusedLayer& layer, const double* tile, Spaces passing, Spaces staying, double room,
+// whose dimensions the others come in whole; `by`: operands that may pass by the home; `room`: words of the home for the
+// other passing ones; `sums_room`: words of output that can be summed up at once.
+void refetched(const FusedLayer& layer, const double* tile, Spaces passing, Spaces staying, Spaces by, double room,
                double sums_room, Refetch& found);
 
 }  // namespace fadiff

@@ -410,7 +410,11 @@ Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const 
             largest_tile(layer, cuts.data() + std::size_t(index) * loops, loops, tiles.lanes);
             for (int dim = 0; dim < layer.dims(); ++dim) tile[dim] = tiles.lanes[dim][int(column % LANES)];
             const Work& own = work_[index];
-            refetched(layer, tile, passing, stays, own.room[column] - resident, own.sums[column], refetches[index]);
+            Spaces by = 0;
+            for (int t = 0; t < int(layer.spaces.size()); ++t)
+                if (layer.home_reads[std::size_t(options_.home) * layer.spaces.size() + std::size_t(t)] == 0)
+                    by |= Spaces(1) << t;
+            refetched(layer, tile, passing, stays, by, own.room[column] - resident, own.sums[column], refetches[index]);
             fits = refetches[index].fits;
         }
         if (!fits) continue;

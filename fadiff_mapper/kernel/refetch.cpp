@@ -5,7 +5,8 @@
 // does. Three schedules are compared, known as input, weight and output stationary: a block of X stays while W streams
 // by, a block of W stays while X streams by, or a block of outputs is summed up while both stream by. The one with the
 // fewest words moved counts. Operands stream by in slices along the reduction dimensions, as thin as the lanes allow. A
-// sliding window is there whole, or it comes again for the points of all its dimensions but one.
+// sliding window is there whole, or it comes again for the points of all its dimensions but one. What passes by the home
+// needs no room there.
 
 #include "fused_segment.hpp"
 
@@ -25,13 +26,14 @@ namespace {
 struct Side {
     double size = 0;         // words of its tile, of one group where both operands and the output share dimensions
     bool passing = false;    // fetched in every step
+    bool lying = false;      // whether it passes through the home, where it needs room
     double rows = 1;         // outputs that it alone moves
     double fewest = 1;       // rows that are needed at once: those that work side by side
     double slice = 1;        // part of its reduction dimensions, apart from windows, that is needed at once
     Dims windows = 0;        // reduction dimensions along which it slides
 
     // Words of so many rows in one reduction step.
-    double words(double some) const { return passing ? size * some / rows * slice : 0; }
+    double words(double some) const { return lying ? size * some / rows * slice : 0; }
 
     // How often it is streamed where a reduction step has the windows `whole` at once. Of the window loops outside the
     // step the longest only slides it; each other one restarts it, so that their extents multiply.
@@ -52,11 +54,12 @@ struct Often {
 }  // namespace
 
 static Side side_of(const FusedLayer& layer, int tensor, int other, const double* tile, Dims whole, double groups,
-                    bool passing) {
+                    bool passing, bool lying) {
     const Dims output = layer.spaces[layer.output].relevant;
     Side side;
     side.size = words_of(layer.spaces[tensor], tile) / groups;
     side.passing = passing;
+    side.lying = lying;
     double unit = 1;
     for (int dim = 0; dim < layer.dims(); ++dim) {
         if (!layer.moves(tensor, dim)) continue;
@@ -76,7 +79,7 @@ static Side side_of(const FusedLayer& layer, int tensor, int other, const double
 // A block of the one stays while the other streams by, in rows with all reduction dimensions whole: loops over these
 // would move the block. The times of the one that stays first.
 static Often block_stays(const Side& stays, const Side& streams, double room) {
-    const double left = room - (streams.passing ? streams.size * streams.fewest / streams.rows : 0);
+    const double left = room - (streams.lying ? streams.size * streams.fewest / streams.rows : 0);
     const double block = stays.passing ? std::floor(stays.rows * left / stays.size) : left >= 0 ? stays.rows : 0;
     if (!(block >= stays.fewest)) return {NEVER, NEVER};
     // No std::clamp: it must not be asked where the rows are fewer than 1, as in a tile that lies in padding for the most.
@@ -88,14 +91,14 @@ static Often outputs_stay(const Side& first, const Side& second, double room, do
                           double part, const double* tile) {
     const double width = std::max(second.rows / part, second.fewest);
     const double left = room - second.words(width);
-    const double most = first.passing ? std::floor(left / first.words(1)) : left >= 0 ? first.rows : 0;
+    const double most = first.lying ? std::floor(left / first.words(1)) : left >= 0 ? first.rows : 0;
     const double height = std::min({std::floor(sums_room / width), first.rows, most});
     if (!(height >= first.fewest)) return {NEVER, NEVER};
     return {std::ceil(second.rows / width) * first.again(whole, tile),
             std::ceil(first.rows / std::max(height, 1.0)) * second.again(whole, tile)};
 }
 
-void refetched(const FusedLayer& layer, const double* tile, Spaces passing, Spaces staying, double room,
+void refetched(const FusedLayer& layer, const double* tile, Spaces passing, Spaces staying, Spaces by, double room,
                double sums_room, Refetch& found) {
     const int tensors = int(layer.spaces.size());
     found.times.assign(tensors, 1);
@@ -110,7 +113,7 @@ void refetched(const FusedLayer& layer, const double* tile, Spaces passing, Spac
     double least[64], pieces = 0;
     for (int dim = 0; dim < layer.dims(); ++dim) least[dim] = whole >> dim & 1 ? tile[dim] : 1;
     for (int t = 0; t < tensors; ++t)
-        if (passing >> t & 1) pieces += words_of(layer.spaces[t], least);
+        if ((passing & ~by) >> t & 1) pieces += words_of(layer.spaces[t], least);
     found.fits = pieces <= room && room >= 0;
     if (count != 2 || !passing || !found.fits) return;
     const auto [left, right] = operands;
@@ -118,8 +121,9 @@ void refetched(const FusedLayer& layer, const double* tile, Spaces passing, Spac
     double groups = 1;
     for (int dim = 0; dim < layer.dims(); ++dim)
         if (both >> dim & 1) groups *= tile[dim];
-    const Side first = side_of(layer, left, right, tile, whole, groups, passing >> left & 1);
-    const Side second = side_of(layer, right, left, tile, whole, groups, passing >> right & 1);
+    const Side first = side_of(layer, left, right, tile, whole, groups, passing >> left & 1, (passing & ~by) >> left & 1);
+    const Side second = side_of(layer, right, left, tile, whole, groups, passing >> right & 1,
+                               (passing & ~by) >> right & 1);
     double fewest = NEVER;
     Often best{1, 1};
     const auto try_one = [&](const Often& often) {

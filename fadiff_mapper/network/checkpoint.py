@@ -161,7 +161,8 @@ def _plain(group: FusedGroup) -> dict[str, Any]:
         return [stay.level, sorted(stay.across), stay.lines]
 
     return {"layers": [[layer.problem.bounds, repr(layer.problem.dataspaces),
-                        {name: plain_stay(stay) for name, stay in layer.operands.items()}, dict(layer.shared)]
+                        {name: plain_stay(stay) for name, stay in layer.operands.items()}, dict(layer.shared),
+                        dict(layer.lasting)]
                        for layer in group.layers],
             "links": [[link.tensor, dict(link.dims), plain_stay(link.stay), dict(link.padding),
                        {dim: list(astuple(slide)) for dim, slide in link.pooled.items()}, link.written,
@@ -170,6 +171,7 @@ def _plain(group: FusedGroup) -> dict[str, Any]:
                       for link in group.links],
             "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "sums": group.sums,
             "double_buffered": sorted(group.double_buffered), "skips": group.skips,
+            "output_at": group.output_at, "lasting_words": dict(group.lasting_words),
             "second_reads": [[read.first, read.tensor, read.behind, dict(read.dims)] for read in group.second_reads]}
 
 

@@ -124,14 +124,14 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
     bound = run.least
-    if bound is None and not mapped:
-        results = tuple(with_bounds(results, run.late))
-        if not (run.late() or run.cut or options.calibration or sparse_tensors(specs)):
-            bound, lost = attempted("gap", lambda: least_value(workload, run.hardware, results, run.segments,
-                                                               options.metric))
-            status += f"; {lost}" if lost else ""
-    elif bound is not None:
+    if bound is not None:
         results = run.results
+    elif not mapped:
+        results = tuple(with_bounds(results, run.late))
+    if bound is None and not (mapped or run.late() or run.cut or options.calibration or sparse_tensors(specs)):
+        bound, lost = attempted("gap", lambda: least_value(workload, run.hardware, results, run.segments,
+                                                           options.metric))
+        status += f"; {lost}" if lost else ""
     return network_result(workload, run.hardware, list(results), descended.sigma if descended else {}, groups,
                           run.history, options.as_dict(), status, clock.spent(), apart, bound)
 

@@ -6,7 +6,8 @@ uneven; any level on the chip with a single instance as home of each intermediat
 computed again; operands of a group resident or not, along any loops; partial sums that stay where they are summed up,
 rest in the home or are spilled; residual operands read on the chip or from outside; any mapping of every tile within
 the design's constraints, with factors that divide the tile. Loops cut only what the operators in between pass on in
-tiles.
+tiles. Tensors may stay on the chip between all of these (`lasting_tensors`): a group that could find or leave some is
+bounded as if they cost nothing but the room of a tile.
 
 Layers by themselves are bounded by `search.lower_bound`.
 
@@ -43,6 +44,7 @@ from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import GroupBound
 from fadiff_mapper.model.prepared_layer import prepare_layer, word_energy
+from fadiff_mapper.network.lasting_tensors import lasting_ends, lasting_rows, most_saved
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
@@ -90,9 +92,13 @@ class LeastLayer:
 
 @dataclass
 class LeastGroup:
-    """Values that no group of a segment undercuts, all repeats together: a single point, and those of all its parts."""
+    """Values that no group of a segment undercuts, all repeats together: a single point, and those of all its parts.
+
+    A layer that finds or leaves lasting tensors is a group, too: by itself it costs at most their words more.
+    """
 
     point: OperatingPoint
+    with_words: tuple[LeastLayer, OperatingPoint] | None = None  # of a single layer with these words, and of the words
     parts: Callable[[], GroupBound | None] = lambda: None   # how the groups are divided; None: no further
     bound: GroupBound | None = None
     ended: bool = False     # whether no parts are known
@@ -100,6 +106,9 @@ class LeastGroup:
     def price(self, energy: float, cycles: float) -> float:
         """The least price at prices per pJ and per cycle; infinite where no group fits."""
         least = energy * self.point.energy_pj + cycles * self.point.cycles
+        if self.with_words:
+            layer, words = self.with_words
+            least = layer.price(energy, cycles) - energy * words.energy_pj - cycles * words.cycles
         return max(least, self.bound.lower(*_sums(energy, cycles))) if self.bound else least
 
     def raise_price(self, energy: float, cycles: float, goal: float) -> int:
@@ -131,13 +140,14 @@ class NetworkLeast:
         """The least price of all plans at prices per pJ and per cycle, and the groups of a plan that has it."""
         known: dict[int, float] = {}
         total = energy * self.besides.energy_pj + cycles * self.besides.cycles
-        taken = []
+        taken: list[LeastGroup] = []
         for names in self.chains:
             least = [0.0]   # of the first layers, by their number
-            begins = [0]    # where the last part of these begins
+            begins: list[tuple[int, LeastGroup | None]] = [(0, None)]   # where their last part begins, and its group
             for stop in range(1, len(names) + 1):
-                best, begin = least[-1] + self.alone[names[stop - 1]].price(energy, cycles), stop - 1
-                for start in range(stop - 2, -1, -1):
+                best = least[-1] + self.alone[names[stop - 1]].price(energy, cycles)
+                begin: tuple[int, LeastGroup | None] = stop - 1, None
+                for start in range(stop - 1, -1, -1):
                     if not (group := self.groups.get(names[start:stop])):
                         continue
                     if id(group) not in known:
@@ -145,15 +155,14 @@ class NetworkLeast:
                     credit = self.credits.get(names[start:stop], NOTHING)
                     value = least[start] + known[id(group)] - energy * credit.energy_pj - cycles * credit.cycles
                     if value < best:
-                        best, begin = value, start
+                        best, begin = value, (start, group)
                 least.append(best)
                 begins.append(begin)
             total += least[-1]
             stop = len(names)
             while stop:
-                if stop - begins[stop] > 1:
-                    taken.append(self.groups[names[begins[stop]:stop]])
-                stop = begins[stop]
+                stop, last = begins[stop]
+                taken += [last] if last else []
         return total, taken
 
     def price(self, energy: float, cycles: float) -> float:
@@ -249,6 +258,9 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             return None
         alone[name] = LeastLayer(repeats[name] * bound.energy_pj, repeats[name] * bound.cycles,
                                  repeats[name] ** 2 * bound.edp)
+    ends = lasting_ends(lasting_rows(workload, hardware, specs) if segments else [], specs)
+    single = [Segment((name,), (specs[name].problem,), (), (), repeats[name], (1,))
+              for name, lasting_of in ends.items() if lasting_of.tensors]
     costs = word_costs(layers[0])
     packed = any(space.bits for spec in layers for space in spec.problem.dataspaces)
     masked = masked_work(segments) if hardware.arch.skips_masked else {}
@@ -258,8 +270,13 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     groups: dict[Hashable, LeastGroup] = {}
     found: dict[tuple[str, ...], LeastGroup] = {}
     credits: dict[tuple[str, ...], OperatingPoint] = {}
-    for segment in segments:
-        if segment.key not in groups:
+    for segment in (*segments, *single):
+        lasting = tuple(ends[name].beyond(segment.nodes) if name in ends else frozenset[str]()
+                        for name in segment.nodes)
+        # a single layer has no key of its own, and equal ones may run more or less often
+        single_key = () if segment.links else (id(specs[segment.nodes[0]]), segment.repeat)
+        segment_key = segment.key, lasting, *single_key
+        if segment_key not in groups:
             own = []
             for index, (name, problem, share) in enumerate(zip(
                     segment.nodes, segment.problems, needed_shares(segment), strict=True)):
@@ -270,18 +287,24 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                 if index + 1 < len(segment.nodes):
                     handed[problem.output.name] = (segment.links[index].written_whole
                                                    and index not in segment.read_inside)
-                key = id(specs[name]), problem.dimensions, tuple(handed.items())
+                key = id(specs[name]), problem.dimensions, tuple(handed.items()), lasting[index]
                 if key not in known:
                     spec = over_all_runs(specs[name], operators[name], problem.dimensions)
-                    known[key] = [in_group(spec, home, handed) for home in levels]
+                    known[key] = [in_group(spec, home, handed, lasting[index]) for home in levels]
                 own.append([replace(layer, done=share * masked.get(name, 1.0)) for layer in known[key]])
-            groups[segment.key] = LeastGroup(OperatingPoint(
+            groups[segment_key] = LeastGroup(OperatingPoint(
                 *(segment.repeat * sum(min(getattr(layer.once, value) for layer in homed) for homed in own)
                   for value in ("energy_pj", "cycles"))))
-            if len(levels) == 1 and not packed and not masked:   # parts count words of elements, in all steps
-                groups[segment.key].parts = partial(divided, hardware, segment, [layer for layer, in own], costs,
-                                                    translated)
-        found[segment.nodes] = groups[segment.key]
+            if not segment.links:
+                name, point = segment.nodes[0], groups[segment_key].point
+                least, words = alone[name], most_saved(specs[name], levels[0], ends[name], repeats[name])
+                groups[segment_key].with_words = LeastLayer(
+                    max(least.energy_pj, point.energy_pj + words.energy_pj),
+                    max(least.cycles, point.cycles + words.cycles), least.edp), words
+            elif len(levels) == 1 and not packed and not masked:   # parts count words of elements, in all steps
+                groups[segment_key].parts = partial(divided, hardware, segment, [layer for layer, in own], costs,
+                                                    translated, lasting)
+        found[segment.nodes] = groups[segment_key]
         if segment.residuals and not hardware.arch.units:   # units do the sums
             reads = {(other.node, other.words): costs.fetched(other.words) for other in segment.residuals}
             less = [0.0 if packed else min(words * costs.read[level] for level in levels) for _, words in reads]
@@ -338,17 +361,18 @@ class LayerInGroup:
     home: int
     written: bool  # whether its output goes to the outermost level
     least: LeastInSteps | None  # of all its work; None: nothing is known
+    # the least energy and cycles of one run of all its work where each word comes from outside once, whether or not
+    # lasting tensors lie in the home
+    whole: OperatingPoint = NOTHING
     done: float = 1.0  # the part of its work that the group has to do
 
     @property
     def once(self) -> OperatingPoint:
         """The least energy and cycles of one run where each word comes from outside once."""
-        if self.least is None:
-            return NOTHING
-        return OperatingPoint(self.done * self.least.energy, self.done * self.least.cycles)
+        return OperatingPoint(self.done * self.whole.energy_pj, self.done * self.whole.cycles)
 
 
-def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
+def in_group(spec: Spec, home: int, handed: Mapping[str, bool], lasting: Set[str] = frozenset()) -> LayerInGroup:
     """A layer in a group.
 
     Args:
@@ -356,19 +380,30 @@ def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
         home: The index of the home of what it reads and makes.
         handed: The operand that an earlier layer hands on and the layer's own output, as far as they stay in the group,
             each with whether all of it goes to the outermost level, too.
+        lasting: Data spaces that may be lasting tensors.
     """
-    output, keeping = spec.problem.output, list(spec.constraints.levels)
-    for name, written in handed.items():
-        keeping[home] = replace(keeping[home], keep=keeping[home].keep | {name}, bypass=keeping[home].bypass - {name})
-        keeping[home + 1:] = [here if written else replace(here, keep=here.keep - {name}, bypass=here.bypass | {name})
-                              for here in keeping[home + 1:]]
-    task = mapping_task(spec, replace(spec.constraints, levels=tuple(keeping)))
-    least = least_in_steps(task.layer, task.space, home, output.name in handed)
-    return LayerInGroup(spec, home, handed.get(output.name, True), least)
+    output = spec.problem.output.name
+
+    def least(kept: Mapping[str, bool]) -> LeastInSteps | None:
+        keeping = list(spec.constraints.levels)
+        for name, written in kept.items():
+            keeping[home] = replace(keeping[home], keep=keeping[home].keep | {name},
+                                    bypass=keeping[home].bypass - {name})
+            keeping[home + 1:] = [
+                here if written else replace(here, keep=here.keep - {name}, bypass=here.bypass | {name})
+                for here in keeping[home + 1:]]
+        task = mapping_task(spec, replace(spec.constraints, levels=tuple(keeping)))
+        return least_in_steps(task.layer, task.space, home, output in handed)   # no copies of one that may be left
+
+    every = [least({**handed, **dict.fromkeys(some, False)})
+             for count in range(len(lasting) + 1) for some in combinations(sorted(lasting), count)]
+    whole = [OperatingPoint(one.energy, one.cycles) if one else NOTHING for one in every]
+    return LayerInGroup(spec, home, handed.get(output, output not in lasting), every[-1],
+                        OperatingPoint(min(one.energy_pj for one in whole), min(one.cycles for one in whole)))
 
 
 def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup], costs: WordCosts,
-            translated: Translated) -> GroupBound | None:
+            translated: Translated, lasting: Sequence[Set[str]]) -> GroupBound | None:
     """The groups of a segment, to be divided; None where nothing but the words that come in once is known.
 
     Args:
@@ -377,6 +412,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         layers: Its layers.
         costs: Costs of words.
         translated: Links of other segments on the design in the kernel's form; those of this one are added.
+        lasting: For each layer its data spaces that may be lasting tensors, found or left there.
     """
     home, last = layers[0].home, segment.problems[-1]
     usable = hardware.arch.levels[home].usable
@@ -397,6 +433,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         keep = layer.spec.constraints.levels[home].keep
         read = {link.tensor for before, link in enumerate(segment.links) if segment.reader(before) == index}
         brought = {one.operand for one in segment.shared if one.layer == index}
+        brought |= lasting[index] - {problem.output.name}
         outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
         # windows that spatial loops divide may round to nothing
         through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output

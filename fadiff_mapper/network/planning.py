@@ -8,7 +8,8 @@ Method. Best first, with optimism: the plan that would be best if all estimates 
 exact and estimated groups) is evaluated, again and again, until it consists of evaluated groups only. A group that
 falls short of its estimate is searched for longer, then proposed again in smaller tiles; one that is faster corrects
 the estimates of its layers, and the candidates of all segments with these layers are enumerated once more, as long as
-a round brings more than next to nothing. At last, tile sizes and mappings of the plan's groups are refined.
+a round brings more than next to nothing. At last, tile sizes and mappings of the plan's groups are refined, and tensors
+stay on the chip from group to group where that pays (`lasting_tensors`).
 
 Enumeration (`fusion.candidates`). Segments grow: a long one is enumerated only where it extends one that is cheaper
 than the same layers divided. With a time limit each round enumerates for a part of the time that is left, and what
@@ -24,7 +25,7 @@ from functools import cached_property
 from math import inf, prod
 from typing import Any, TypeAlias
 
-from fadiff_mapper.fusion import FusedGroup, Hardware
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware
 from fadiff_mapper.fusion.candidates import (
     candidates,
     distinct,
@@ -33,7 +34,7 @@ from fadiff_mapper.fusion.candidates import (
     reshaped,
     with_second_reads,
 )
-from fadiff_mapper.fusion.estimates import Candidate, LayerBase, Translated, group_bases, layer_base, revised
+from fadiff_mapper.fusion.estimates import Candidate, LayerBase, Translated, group_bases, homes, layer_base, revised
 from fadiff_mapper.fusion.group_legality import checked_costs
 from fadiff_mapper.fusion.prices import (
     CoverPart,
@@ -46,8 +47,9 @@ from fadiff_mapper.fusion.prices import (
     summed,
     word_costs,
 )
-from fadiff_mapper.fusion.segments import Segment, chains, runs_in_order, segments
+from fadiff_mapper.fusion.segments import RUNS, Segment, chains, runs_in_order, segments
 from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
+from fadiff_mapper.network.lasting_tensors import LastingCover, PartVersion, PlanPart, VersionKey, lasting_rows
 from fadiff_mapper.network.network_bound import least_value
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
@@ -90,8 +92,12 @@ NEAR, CLIMBS = 3, 5
 """Other candidates for each group of the plan, and neighbouring tile sizes, that are tried in one step of its descent,
 and such steps at most."""
 
-REFINED = "refined groups"
-"""The stage of planning in which the groups of the plan are refined, as told to the user."""
+ROUNDS = 12
+"""How often the plan with lasting tensors is found, and what it hopes for is evaluated. A limit of time."""
+
+REFINED, LASTING = "refined groups", "tensors kept between groups"
+"""The stages of planning in which the groups of the plan are refined, and in which tensors stay on the chip from group
+to group, as told to the user."""
 
 OnProgress = Callable[[str, float], None]
 """Called with a stage and the network's metric whenever the plan is better."""
@@ -288,7 +294,7 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
     if plan and not run.over():
         _refine_groups(run, {part.nodes for part in plan})
     _search_promising(run)
-    plan = best_known_plan(run)
+    plan = _with_lasting_tensors(run, best_known_plan(run))
     return tuple(plan), layers_alone(run, plan) if explain else ()
 
 
@@ -431,12 +437,16 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
         state.searched += [candidate.group] if effort.deep and effort.known_too else []
     run.note(stage, best_known_plan(run))
     for candidate, group in pairs:
-        if group is None or candidate.segment.batched:  # mappings over several runs say nothing of the lanes of one
+        if group is None:
             continue
-        for name, layer, cost in zip(candidate.segment.nodes, group.group.layers, group.cost.layers, strict=True):
-            base, operations = run.bases[name], prod(layer.problem.bounds.values())
+        segment = candidate.segment
+        for name, runs, layer, cost in zip(segment.nodes, segment.runs, group.group.layers, group.cost.layers,
+                                           strict=True):
             largest = max(layer.mappings, key=prod)
-            known = revised(base, cost.cycles * operations / cost.computes, layer.mappings[largest])
+            if runs > 1 and largest[layer.problem.dimensions.index(RUNS)] > 1:
+                continue    # mappings over several runs say nothing of the lanes of one
+            base, operations = run.bases[name], prod(layer.problem.bounds.values())
+            known = revised(base, cost.cycles * operations / cost.computes / runs, layer.mappings[largest])
             run.bases.update({other: known for other, same in run.bases.items() if same is base})
     price = run.price
     short = [candidate for candidate, group in pairs
@@ -523,11 +533,95 @@ def _search_promising(run: PlanningRun) -> None:
                      if (candidate := state.promising(price)) is not None}
         parts += [CoverPart(segment.nodes, promising[segment.key].estimate, promising[segment.key])
                   for segment, _ in run.every if segment.key in promising]
-        hoped = _best_plan(run, parts)
-        if run.value(hoped) > run.value(best_known_plan(run)) * (1 - WORTH):
+        hoped, plan = _best_plan(run, parts), best_known_plan(run)
+        planned = {part.nodes for part in plan}
+        worth = run.value(hoped) <= run.value(plan) * (1 - WORTH)   # else groups of the plan alone are searched
+        picked = {id(part.plan): part.plan for part in hoped
+                  if isinstance(part.plan, Candidate) and (worth or part.nodes in planned)}
+        if not picked:
             return
-        picked = {id(part.plan): part.plan for part in hoped if isinstance(part.plan, Candidate)}
         evaluate_candidates(run, list(picked.values()), THOROUGH, REFINED)
+
+
+# Tensors that stay on the chip from group to group.
+
+def _with_lasting_tensors(run: PlanningRun, plan: list[CoverPart[EvaluatedGroup]]) -> list[CoverPart[EvaluatedGroup]]:
+    """The best plan with lasting tensors (`lasting_tensors`); the given one where none is better."""
+    covers = [] if run.over() else _lasting_covers(run)
+    for left in reversed(range(ROUNDS if covers else 0)):   # the last round without estimates
+        price = NetworkPrice(covered_total(run.alone, plan, run.joined), run.options.metric)
+        best = [(cover, cover.best(price, hopeful=left > 0 and not run.over())) for cover in covers]
+        hoped = [part for cover, versions in best for part in cover.cover_parts(versions)]
+        if run.value(hoped) > run.value(plan) * (1 - WORTH):
+            break
+        unknown = {version.key: version for cover, versions in best for version in versions if cover.unknown(version)}
+        if unknown:
+            covers[0].exact.update(_evaluated_versions(run, list(unknown.values()), price))
+        elif not run.clock.over(_tiles_of(hoped)) and runs_in_order(
+                run.workload, [nodes for cover, versions in best for nodes in cover.runs(versions)]):
+            plan = hoped
+            run.note(LASTING, plan)
+        else:
+            break
+    return plan
+
+
+def _lasting_covers(run: PlanningRun) -> list[LastingCover]:
+    """The rows of layers, if any has tensors that may last, with the layers by themselves and the evaluated groups."""
+    rows = lasting_rows(run.workload, run.hardware, {name: result.spec for name, result in run.by_node.items()})
+    if not any(row.tensors for row in rows):
+        return []
+    price, repeats, level = run.price, repeats_of(run.workload), homes(run.hardware)[0]
+    alone, groups = dict[tuple[int, int], PlanPart](), dict[Hashable, list[PlanPart]]()
+    parts: dict[tuple[str, ...], list[PlanPart]] = {}
+    for name, result in run.by_node.items():
+        problem, repeat = result.spec.problem, repeats[name]    # equal problems may run more or less often
+        if (id(result), repeat) not in alone:
+            group = FusedGroup((FusedLayer(problem, {tuple(problem.bounds.values()): result.mapping}),), repeat=repeat)
+            alone[id(result), repeat] = PlanPart(
+                Candidate(Segment((name,), (problem,), (), (), repeat), group, run.alone[name]),
+                repeat * run.bases[name].known[0].compute, None)
+        parts[name,] = [alone[id(result), repeat]]
+    for segment, state in run.every:
+        if segment.key not in groups:
+            # a group without loops is its layers by themselves, with lasting tensors between them
+            exact = sorted((group for group in state.exact if group.group.loops or segment.repeat > 1),
+                           key=lambda group: price(group.point))
+            # the sums of its output are finished in each step, so that it may stay
+            finished = [group for group in exact
+                        if segment.problems[-1].output.dimensions.issuperset(loop.dim for loop in group.group.loops)]
+            inside = segment.repeat * sum(base.known[0].compute for base in group_bases(segment, run.bases))
+            groups[segment.key] = [
+                PlanPart(Candidate(segment, group.group, group.point, group.left_out), inside, group)
+                for group in {id(group): group for group in (*exact[:1], *finished[:1])}.values()]
+        parts[segment.nodes] = groups[segment.key]
+    usable = run.hardware.arch.levels[run.hardware.level(level)].usable
+    known: dict[VersionKey, EvaluatedGroup | None] = {}
+    return [LastingCover(row, [[part for stop in range(start + 1, len(row.names) + 1)
+                                for part in parts.get(row.names[start:stop], ())] for start in range(len(row.names))],
+                         inf if usable is None else usable, run.word_costs, run.by_nodes.__contains__, known)
+            for row in rows]
+
+
+def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],
+                        price: NetworkPrice) -> dict[VersionKey, EvaluatedGroup | None]:
+    """Versions exactly, with the mappings of their parts and, where these fall short, with others."""
+    level = homes(run.hardware)[0]
+    candidates = [replace(version.part.candidate, group=version.group(level), estimate=version.estimate)
+                  for version in versions]
+    costs = checked_costs(run.hardware, [one.group for one in candidates], run.memory.evaluations)
+    known = [None if cost is None else EvaluatedGroup(one.group, cost, one.estimate, one.left_out)
+             for one, (_, cost) in zip(candidates, costs, strict=True)]
+    short = [index for index, (one, group) in enumerate(zip(candidates, known, strict=True))
+             if group is None or price(group.point) > (1 + SHORT) * price(one.estimate)]
+    others = evaluated(
+        run.hardware, [replace(candidates[index], group=without_mappings(candidates[index].group)) for index in short],
+        run.by_node, price, THOROUGH.of(run.options.seed, run.options.workers), run.over, run.saved, run.strategies,
+        run.memory)
+    for index, other in zip(short, others, strict=True):
+        known[index] = min((group for group in (known[index], other) if group is not None),
+                           key=lambda group: price(group.point), default=None)
+    return {version.key: group for version, group in zip(versions, known, strict=True)}
 
 
 # Why layers are in no group.

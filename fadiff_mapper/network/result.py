@@ -90,7 +90,7 @@ def plans_among(fuse: bool) -> str:
     """The plans among which a gap is proven, with fused groups or without, in words; `network_bound` states them
     exactly."""
     groups = (" and fused groups of consecutive layers, in any shared loops and tile sizes, with halos and weights "
-              "kept or brought in again") if fuse else ""
+              "kept or brought in again, and tensors that stay on the chip from one to another") if fuse else ""
     return f"layers by themselves{groups}, within the design's constraints"
 
 

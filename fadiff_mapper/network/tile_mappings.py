@@ -252,7 +252,8 @@ def strategies_known(group: FusedGroup, known: BestStrategies) -> bool:
 def _layer_key(group: FusedGroup, index: int) -> str:
     """Equal for layers whose tiles have the same best strategy: the same problem at the same kind of place."""
     problem = group.layers[index].problem
-    return f"{problem.name} {list(problem.bounds.values())} {bool(group.into(index))} {index < len(group.links)}"
+    return (f"{problem.name} {list(problem.bounds.values())} {bool(group.into(index))} "
+            f"{bool(group.output_home(index))}")
 
 
 def _best(tile: TileShape, outcomes: Iterable[SearchOutcome], known: dict[int, LayerMapping]) -> LayerMapping | None:
@@ -387,7 +388,7 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
         for shape in dict.fromkeys(step.shape for step in all_classes[index]):
             tile = replace(spec, problem=layer.problem.resized(shape))
             strategies: Sequence[TileStrategy] = (TileStrategy.WHOLE_FROM_INSIDE, TileStrategy.PIECES_FROM_INSIDE)
-            if index < len(group.links):    # else no intermediate is written, so that its completion plays no role
+            if group.output_home(index):    # else no intermediate is written, so that its completion plays no role
                 strategies = [strategy for strategy in TileStrategy if _room_to_finish(
                     hardware, tile, places[strategy.whole].held, strategy.completion, room)]
             tiles.append(TileShape(index, shape, tile, _layer_key(group, index),
@@ -428,9 +429,9 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, sums_at: int 
     held += [ResidentTile(link.tensor, hardware.level(link.stay.level), whole=whole, apart=link.beside)
              for link in group.into(index)]
     output = layer.problem.output.name
-    if index < len(group.links):
-        after = group.links[index]
-        held.append(ResidentTile(output, hardware.level(after.stay.level), after.written_whole, whole))
+    if at := group.output_home(index):
+        held.append(ResidentTile(output, hardware.level(at),
+                                 any(link.written_whole for link in group.links[index:index + 1]), whole))
     elif sums_at is not None:
         held.append(ResidentTile(output, sums_at, outside=bool(group.sums), partial=bool(group.sums)))
     return held

@@ -243,6 +243,8 @@ def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[
     `alike`: whether tiles of different shapes of a layer must have the same loops.
     """
     reasons: list[str] = []
+    if group.lasting_words:
+        reasons.append("tensors stay on the chip from one group to another, and LoopTree has one group")
     if any(link.distance > 1 for link in group.links):
         return ["the layers are no chain: a layer reads what several others make, or shares an operand with another"]
     for index, steps in enumerate(layer_steps(group)):

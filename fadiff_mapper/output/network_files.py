@@ -144,9 +144,12 @@ def _group(number: int, outcome: GroupInNetwork, names: Mapping[str, str], missi
         "sums": f"rest in {group.sums}" if group.sums else "stay",
         "layers": [{"node": name, "operands": {  # those that stay, and the layer that has brought each
             operand: _stay(stay) | ({"shared_with": nodes[layer.shared[operand][0]]} if operand in layer.shared else {})
+            | ({"lasting": "there" if layer.lasting[operand] else "brought"} if operand in layer.lasting else {})
             for operand, stay in layer.operands.items()}} for name, layer in zip(nodes, group.layers, strict=True)],
         "intermediates": [_link(link, group, nodes[group.reader(index)]) for index, link in enumerate(group.links)],
-        **({"second_reads": second_reads} if second_reads else {}), "sigma": list(outcome.sigma),
+        **({"second_reads": second_reads} if second_reads else {}),
+        **({"output_stays_in": group.output_at} if group.output_at else {}),
+        **({"lasting_words": dict(group.lasting_words)} if group.lasting_words else {}), "sigma": list(outcome.sigma),
         "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused), **sharing, "tiles": tiles}
 
 

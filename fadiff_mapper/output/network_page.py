@@ -18,7 +18,7 @@ from markupsafe import Markup
 from fadiff_mapper.fusion.estimates import homes
 from fadiff_mapper.fusion.fused_group import FusedGroup, Stay
 from fadiff_mapper.fusion.group_legality import live_words, live_words_by_layer
-from fadiff_mapper.fusion.tile_steps import DimSpan, intermediates, layer_steps, operand_words
+from fadiff_mapper.fusion.tile_steps import DimSpan, intermediates, layer_steps, operand_words, space_of
 from fadiff_mapper.output.drawing import (
     COLOURS,
     COUNT,
@@ -217,7 +217,9 @@ def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[ResidentBar, ...
         for name, stay in layer.operands.items():
             if name in layer.shared:    # there already, for an earlier layer
                 continue
-            bars.append(ResidentBar(f"{nodes[index]} {name}", operand_words(layer, name, group, steps), stay,
+            words = (layer.problem.tensor_size(space_of(layer.problem, name)) if name in layer.lasting
+                     else operand_words(layer, name, group, steps))
+            bars.append(ResidentBar(f"{nodes[index]} {name}", words, stay,
                                     tint("space", spaces.index(name))))
         if index < len(group.links):
             stay, output = group.links[index].stay, layer.problem.output.name
@@ -373,7 +375,9 @@ def network_html(result: NetworkResult) -> str:
             "number": number, "nodes": outcome.nodes, "figures": _figures(outcome.cost, outcome.unfused),
             "loops": [f"{loop.dim}: {bounds[loop.dim]} in tiles of {loop.tile}" for loop in group.loops],
             "steps": group.steps, "repeat": group.repeat, "held": held[id(group)], "one_pass": group.one_pass,
-            "skips": group.skips,
+            "skips": group.skips, "output_at": group.output_at,
+            "found": [f"{name} of {node}" for node, layer in zip(outcome.nodes, group.layers, strict=True)
+                      for name, there in layer.lasting.items() if there],
             "bound": outcome.cost.bound, "side_by_side": group.side_by_side,
             "schedule": draw_schedule(group, outcome.nodes, number)})
     return page_template("network.html.jinja").render(

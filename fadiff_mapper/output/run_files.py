@@ -69,8 +69,8 @@ def result_json(result: Result) -> str:
     """The result of one layer as JSON text.
 
     Keys: status, mapping (directives), stats (`Stats.to_dict`), corrected (with a calibration), bound (`bound_record`),
-    sensitivities (where asked for), energy_source and area_source (component to source), evaluations, history
-    (improvements: evaluations, value, stage), options, seed, files, notes, versions and timing. All seconds are under
+    sensitivities (where asked for), energy_source and area_source (component to source), evaluations, options, seed,
+    files, notes, history (improvements: evaluations, value, stage), versions and timing. All seconds are under
     `timing`: the rest is the same for the same versions and options, unless a time limit ended the run. Numbers that
     are not finite are null.
     """
@@ -90,13 +90,11 @@ def result_json(result: Result) -> str:
         "energy_source": result.stats.energy_source,
         "area_source": result.stats.area_source,
         "evaluations": result.evaluations,
-        "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
         "options": result.options,
         "seed": result.options.get("seed"),
         "files": spec.files,
         "notes": spec.notes,
-        "versions": versions(),
-        "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]},
+        **course(result.history, result.time_s),
     }
     return json_text(content) + "\n"
 

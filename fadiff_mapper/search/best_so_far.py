@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.base.deadline import Over, at_latest, never
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.legality import Room
@@ -87,7 +87,8 @@ class SearchState:
 
         Either all tasks have a room or sums, or none; a task on a sparse design is a family of one.
         """
-        self.options, self.watcher, self.stopped, self.deadline = options, watcher, stopped, deadline
+        self.options, self.watcher, self.stopped = options, watcher, stopped
+        self.out_of_time = at_latest(deadline, stopped)
         first, *others = tasks
         self.family = family_of(first.layer, [task.space for task in tasks]) if others else first.family
         self.start = time.monotonic()
@@ -130,10 +131,6 @@ class SearchState:
             if self.watcher:
                 self.watcher(who, self.nests[who], step)
         return values
-
-    def out_of_time(self) -> bool:
-        """Whether the search was stopped, or its time is over."""
-        return self.stopped() or time.monotonic() > self.deadline
 
     def outcome(self, member: int, status: str) -> SearchOutcome:
         """The end of a member's search."""

@@ -19,7 +19,7 @@ from itertools import zip_longest
 from math import inf
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.base.deadline import Over, in_time, never, with_grace
+from fadiff_mapper.base.deadline import Over, at_latest, in_time, never, with_grace
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, attempted
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -155,9 +155,7 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
             continue
         now = time.monotonic()
         until = now + (deadline - now) / (len(tasks) - index)
-
-        def over(until: float = until) -> bool:
-            return stopped() or time.monotonic() > until
+        over = at_latest(until, stopped)
 
         def watch(_: int, nest: Nest, step: Progress, index: int = index) -> None:
             watcher(index, nest, step)

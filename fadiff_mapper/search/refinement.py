@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.base.deadline import Over, at_latest, never
 from fadiff_mapper.kernel._kernel import Chains, Decision, Quantity, SpaceTables
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT, SearchOutcome
@@ -131,7 +131,7 @@ class Refinement:
         """
         family, member = within or (task.family, 0)
         self.options, self.effort, self.watcher = options, options.schedule, watcher
-        self.stopped, self.deadline = stopped, deadline
+        self.stopped, self.out_of_time = stopped, at_latest(deadline, stopped)
         self.history = list(descended.history) if descended else []  # every improvement, in order
         self.elapsed, self.evaluations, self.legal_evaluations, self.reached = (  # of the descent
             descended.history[-1].time_s, descended.evaluations, descended.legal_evaluations, descended.value
@@ -144,10 +144,6 @@ class Refinement:
         if self.chains.best_value >= ILLEGAL and (first := first_of(family, member)) is not None:
             self.chains.start_at(nest_arrays(first))  # so that a stopped search has a mapping to return
         self.report()
-
-    def out_of_time(self) -> bool:
-        """Whether the refinement was stopped, or its time is over."""
-        return self.stopped() or time.monotonic() > self.deadline
 
     def report(self) -> None:
         """Adds the improvements since the last report to the history, and tells the watcher of the newest."""

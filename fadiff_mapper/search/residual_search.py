@@ -16,7 +16,7 @@ from math import inf
 
 import numpy as np
 
-from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.base.deadline import Over, at_latest, never
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, without_lasts
 from fadiff_mapper.search.best_so_far import SearchOutcome
@@ -49,9 +49,7 @@ POLISH_STEPS = 2
 def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions, *,
                      stopped: Over = never, deadline: float = inf) -> SearchOutcome:
     """The better mapping, with or without residuals, from the end of a search of a task without: a legal mapping."""
-    def over() -> bool:
-        return stopped() or time.monotonic() > deadline
-
+    over = at_latest(deadline, stopped)
     earlier = (outcome.history[-1].time_s if outcome.history else 0.0) - time.monotonic()
     least, most = factor_ranges(task.space)
     bounds = list(spec.problem.bounds.values())

@@ -17,11 +17,10 @@ from functools import cache
 from typing import Any
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.native.problem import literal_bits, read_problem, with_bits
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 from fadiff_mapper.inputs.yaml.load import load_files
-from fadiff_mapper.inputs.yaml.located import Map
+from fadiff_mapper.inputs.yaml.located import Map, known
 from fadiff_mapper.inputs.yaml.place import Where
 
 Shape = tuple[int, ...]  # extents of a tensor's axes
@@ -137,9 +136,7 @@ def make_operator(op: str, dims: AnyMapping[str, int], stride: Shape | None = No
             strides or dilations than sliding axes.
     """
     where = where or Where(op)
-    if op not in TEMPLATES:
-        raise where.error(f'unknown layer operator "{op}"{nearest(op, list(TEMPLATES))}', listed(TEMPLATES))
-    axes = sliding(op)
+    axes = sliding(known(op, TEMPLATES, where, "layer operator"))
     ones = (1,) * len(axes)
     if not len(stride or ones) == len(dilation or ones) == len(axes):
         raise where.error(f"{op} has {len(stride or ones)} strides and {len(dilation or ones)} dilations",

@@ -164,14 +164,14 @@ def test_cuts_of_long_groups_know_the_largest_step(p: int, kept: list[bool], pad
 
 
 def refetched(problem: Problem, passing: Collection[str], staying: Collection[str], room: float, sums: float,
-              lanes: dict[str, int]) -> dict[str, float] | None:
+              lanes: dict[str, int], by: Collection[str] = ()) -> dict[str, float] | None:
     """How often each operand of one tile, the whole problem, comes in; None where no schedule fits."""
     base = LayerBase(0.0, {}, sums, (SideBySide(0.0, lanes),),
                      costs(1.0, 1.0), OperatingPoint(1.0, 1.0))
     tables = compiled_segment(hardware(), Segment(("one",), (problem,), (), (), 1), [base]).tables
     names = problem.dataspace_names()
-    masks = [sum(1 << names.index(name) for name in some) for some in (passing, staying)]
-    times = tables.refetched(0, [float(bound) for bound in problem.bounds.values()], *masks, room, sums)
+    *masks, past = (sum(1 << names.index(name) for name in some) for some in (passing, staying, by))
+    times = tables.refetched(0, [float(bound) for bound in problem.bounds.values()], *masks, room, sums, past)
     return None if times is None else dict(zip(names, times, strict=True))
 
 
@@ -232,6 +232,18 @@ def test_an_operand_that_stays_makes_the_others_come_in_whole() -> None:
     problem = conv("product", N=64, M=64, C=32)
     for room, fits in ((31.0, False), (32.0, True)):
         assert (refetched(problem, ["Inputs"], ["Weights"], room, 4096.0, {}) is not None) == fits
+
+
+def test_an_operand_that_passes_by_the_home_needs_no_room_there() -> None:
+    problem = conv("product", N=64, M=64, C=32)
+    assert refetched(problem, ["Weights"], ["Inputs"], 0.0, 64 * 64, {}) is None
+    again = refetched(problem, ["Weights"], ["Inputs"], 0.0, 64 * 64, {}, by=["Weights"])
+    assert again and again["Weights"] == 1
+    # blocks of 32 columns, whose sums fit, bring it in no more often; blocks of 32 rows would
+    assert refetched(problem, ["Weights"], ["Inputs"], 0.0, 64 * 32, {}, by=["Weights"]) == again
+    # both pass by: as many blocks as the sums need
+    both = refetched(problem, ["Weights", "Inputs"], [], 0.0, 32 * 32, {}, by=["Weights", "Inputs"])
+    assert both and both["Weights"] == both["Inputs"] == 2
 
 
 @pytest.mark.parametrize(("network", "names", "loops", "kept"), [

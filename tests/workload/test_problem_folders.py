@@ -40,7 +40,7 @@ def test_a_folder_may_use_a_file_twice_and_name_axes(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("edge", "message"), [
-    ("{from: first, to: third}", 'there is no layer "third".*accepted: first, second'),
+    ("{from: first, to: third}", r"found a string \('third'\).*accepted: first, second"),
     ("{from: second, to: first}", "Inputs has 64 along C, the tensor 1 x 128 x 28 x 28 has 128"),
     ("{from: first, to: second, as: Input}", 'no operand "Input" .did you mean "Inputs"'),
     ("{from: first, to: second, axes: {C: P}}", "axes: with the tensor's dimension for each of them"),

@@ -77,10 +77,14 @@ class TimeColumn(ProgressColumn):
 
 
 def group_loops(group: FusedGroup) -> str:
-    """The shared loops of a group, outermost first."""
+    """The shared loops of a group, outermost first, and the tensors that stay on the chip from group to group."""
     loops = " ".join(f"{loop.dim} in {loop.tile}" for loop in group.loops) or "none"
     masked = ", blocks that the mask hides left out" if group.skips else ""
-    return f"{loops}, softmax in one pass{masked}" if group.one_pass else loops
+    shared = f"{loops}, softmax in one pass{masked}" if group.one_pass else loops
+    found = [name for layer in group.layers for name, there in layer.lasting.items() if there]
+    finds = f"; finds {', '.join(found)} on the chip" if found else ""
+    leaves = "; leaves its output there" if group.output_at else ""
+    return shared + finds + leaves
 
 
 def print_plan(result: NetworkResult, written_to: str) -> None:

@@ -14,11 +14,10 @@ each dimension of the consumer is; dimensions of the same name need no entry, no
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.yaml.load import load_files
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, positive, sequence, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, positive, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Node, Operator, Workload, build_workload
 from fadiff_mapper.workload.operator import REPEAT, problem_operator
@@ -52,17 +51,11 @@ def read_folder(folder: Path) -> Workload:
         reader.finish(" of a layer")
     edges = section.take("edges", sequence, Seq(where=where))
     section.finish(" of a network")
-
-    def layer_name(value: Any, where: Where) -> str:
-        name = text(value, where)
-        if name not in layers:
-            raise where.error(f'there is no layer "{name}"{nearest(name, list(layers))}', listed(layers))
-        return name
     turns: list[Node] = []  # transposes, where axes come in another order
     reads: dict[str, dict[str, str]] = {name: {} for name in layers}
     for item, place in edges.placed():
         reader = Reader(mapping(item, place))
-        producer, consumer = (reader.take(key, layer_name) for key in ("from", "to"))
+        producer, consumer = (reader.take(key, one_of(*layers)) for key in ("from", "to"))
         layer, operand = layers[consumer][0], reader.take("as", text, "Inputs")
         accepted = [ds.name for ds in layer.problem.dataspaces if not ds.read_write]
         if operand not in accepted:
