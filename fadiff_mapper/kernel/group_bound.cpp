@@ -305,8 +305,9 @@ struct Stream {
     }
 
     // The same where windows slide over one operand, and whole numbers of blocks divide the lines of the other one; 0 in
-    // a box of several numbers of lines. Unless a block has all summands, its points come in anew, under all taps.
-    double summed_windows(const Product& product, const ProductTile& least, int lane) const {
+    // a box of several numbers of lines. Unless a block has all summands, its points come in anew, under all taps. `uncut`:
+    // whether blocks divide the points, too.
+    double summed_windows(const Product& product, const ProductTile& least, bool uncut, int lane) const {
         const int moved = product.slider, fixed = 1 - moved;
         const double own = (moved ? tile.other : tile.one)[lane], other = (moved ? tile.one : tile.other)[lane];
         const double points = tile.lines[moved][lane], lines = tile.lines[fixed][lane];
@@ -316,43 +317,45 @@ struct Stream {
         const bool plane = product.slides.size() > 1;
         const double high = tile.extents.lanes[one.dim][lane], wide = plane ? tile.extents.lanes[two.dim][lane] : 1;
         const double width = plane ? two.step : 1, halo = plane ? two.halo : 0, taps = one.taps * (plane ? two.taps : 1);
-        // words of one summand under a block of points under all taps, the best shape
-        const auto under = [&](double block) {
+        // words of one summand for each point of a block, under all taps, in the best shape; `slides`: whether both windows do
+        const auto under = [&](double block, bool slides) {
+            block = std::min(block, high * wide);
             const double most = std::min(high, block), fewest = std::min(std::max(block / wide, 1.0), most);
             const double along = one.step * halo > 0 ? std::sqrt(width * one.halo * block / (one.step * halo)) : most;
             const double rows = std::min(std::max(along, fewest), most);
-            return (one.step * rows + one.halo) * (width * block / rows + halo);
+            double words = (one.step * rows + one.halo) * (width * block / rows + halo);
+            if (!slides)    // one of the windows slides, the other one comes in by taps
+                words = std::max(words, std::min(
+                    two.visits * (block * one.step + one.halo * std::max(block / high, 1.0)),
+                    one.visits * (block * width + halo * std::max(block / wide, 1.0))));
+            return words / block;
         };
         if (least.lines[fixed][lane] < lines) return 0;
         double least_words = NEVER;
         for (double blocks = 1; blocks <= lines / units[fixed] && own * blocks < least_words; ++blocks) {
             if (!divides(fixed, lines, blocks)) continue;
             const double line = passes ? lines / blocks : 0, sums = unfinished * blocks / lines;
-            const auto consider = [&](double most, double visits) {
+            const auto consider = [&](double most, bool anew, bool slides) {
                 const double block = std::min({most, sums, points});
                 if (!(block >= units[moved])) return;
-                double words = own * blocks;
-                if (visits > 0) {
-                    const double part = std::min(block, high * wide);
-                    double each = under(part);
-                    if (visits > 1)     // one of the windows slides, the other one comes in by taps
-                        each = std::max(each, std::min(
-                            two.visits * (part * one.step + one.halo * std::max(part / high, 1.0)),
-                            one.visits * (part * width + halo * std::max(part / wide, 1.0))));
-                    words = std::max(words, blocks * points * tile.lines[SUMMANDS][lane] * each / part);
+                double down = points / block;
+                if (uncut) {
+                    down = std::max(std::ceil(down * (1 - HIGHER)), 1.0);
+                    while (down <= points && !divides(moved, points, down)) ++down;
+                    if (down > points) return;
                 }
-                least_words = std::min(least_words, words + other * points / block);
+                const double each = anew ? points * under(points / down, slides) : 0;   // words of a summand
+                least_words = std::min(least_words, other * down + blocks * std::max(
+                    own, tile.lines[SUMMANDS][lane] * each));
             };
-            consider(whole - line, 0);                      // all summands
+            consider(whole - line, false, true);    // all summands
             const double inner = std::sqrt(std::max(space - taps * line, 0.0)) - std::sqrt(one.halo * halo);
-            consider(inner > 0 ? inner * inner / (one.step * width) : 0, 1);    // all taps
+            consider(inner > 0 ? inner * inner / (one.step * width) : 0, true, true);   // all taps
             if (plane) {    // the taps of one window, or neither
-                consider((space - two.taps * line) / (width + halo / wide), 1);
-                consider((space - one.taps * line) / (one.step + one.halo / high), 1);
-                consider(space - line, 2);
-            } else {
-                consider(space - line, 1);
+                consider((space - two.taps * line) / (width + halo / wide), true, true);
+                consider((space - one.taps * line) / (one.step + one.halo / high), true, true);
             }
+            consider(space - line, true, !plane);
         }
         return least_words;
     }
@@ -371,7 +374,14 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
     Stream stream{tile, {}, units.along, room, unfinished, {}};
     for (int own = 0; own < 2; ++own)
         for (const Rank& rank : product.layer.spaces[product.operands[own]].ranks) stream.windows[own] |= rank.terms.size() > 1;
+    const bool slides = product.slider >= 0 && (product.slider ? tile.second : tile.first);
     std::optional<ProductTile> smallest;
+    Mask uncut = mask_of(true);     // whether loops leave the points under windows whole
+    for (int loop = 0; loop < cuts.loops; ++loop) {
+        const LoopCut &most = cuts.largest(index)[loop], &fewest = cuts.smallest(index)[loop];
+        if (most.dim >= 0 && product.kind[most.dim] == product.slider)
+            uncut = uncut & (most.steps == 1.0) & (fewest.steps == 1.0) & (most.first == fewest.first);
+    }
     const auto words = [&](double more_than, bool whole, bool windows) {
         stream.units = side_by_side(units, more_than);
         const auto& [high, wide, deep] = stream.units;
@@ -387,14 +397,13 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
                 if (lane >= cuts.used) return fewest;
                 if (whole && fewest < least[lane]) fewest = std::max(fewest, stream.summed_whole(*smallest, lane));
                 if (windows && fewest < least[lane])
-                    fewest = std::max(fewest, stream.summed_windows(product, *smallest, lane));
+                    fewest = std::max(fewest, stream.summed_windows(product, *smallest, uncut[lane], lane));
                 return fewest;
             });
         }
         return select(fits, smaller(least, sums), NEVER);
     };
     const double at_work = units.most * AT_WORK[share + 1];
-    const bool slides = product.slider >= 0 && (product.slider ? tile.second : tile.first);
     Lanes least = words(at_work, false, false);
     for (const bool whole : {false, true}) {    // of most work more is known
         const Lanes part = whole ? full : even;
@@ -416,7 +425,8 @@ static Lanes full_part(const FusedLayer& layer, const FusedLayer& last, const Lo
         if (cut.dim < 0 || !among(cut.dim)) continue;
         const Lanes steps = floor(last.bounds[last_large[loop].dim] / last_large[loop].largest());
         const Mask alike = (cut.first == cut.usual()) & (cut.ahead + cut.behind == 0.0);
-        part *= where(alike, smaller(steps * small[loop].first / layer.bounds[cut.dim], 1.0));
+        const Mask single = (small[loop].steps == 1.0) & (cut.steps == 1.0) & (small[loop].first == cut.first);
+        part *= select(single, 1, where(alike, smaller(steps * small[loop].first / layer.bounds[cut.dim], 1.0)));
     }
     return part;
 }
@@ -584,7 +594,9 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             Lanes cycles = larger(own.cycles, work);
             if (streams) {
                 words = words_of_product(share, full, even);
-                const Lanes slower = select(full > 0.5, full / AT_WORK[share] + (1 - full), 1 / AT_WORK[share]);
+                // in tiles where blocks need not divide the lines, any units may be at work
+                const Lanes known = select(full > 0.5, full, select(even > 0.5, even, 1));
+                const Lanes slower = known / AT_WORK[share] + (1 - known);
                 cycles = larger(cycles, own.units.computes / own.units.most * slower);
             } else {
                 for (const Operand& operand : outside[index]) {

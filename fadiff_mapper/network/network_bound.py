@@ -259,8 +259,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         alone[name] = LeastLayer(repeats[name] * bound.energy_pj, repeats[name] * bound.cycles,
                                  repeats[name] ** 2 * bound.edp)
     ends = lasting_ends(lasting_rows(workload, hardware, specs) if segments else [], specs)
-    number = {id(spec): index for index, spec in enumerate(layers)}     # equal layers share a negative key
-    single = [Segment((name,), (specs[name].problem,), (), (), repeats[name], (1,), key=-1 - number[id(specs[name])])
+    single = [Segment((name,), (specs[name].problem,), (), (), repeats[name], (1,))
               for name, lasting_of in ends.items() if lasting_of.tensors]
     costs = word_costs(layers[0])
     packed = any(space.bits for spec in layers for space in spec.problem.dataspaces)
@@ -274,7 +273,9 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     for segment in (*segments, *single):
         lasting = tuple(ends[name].beyond(segment.nodes) if name in ends else frozenset[str]()
                         for name in segment.nodes)
-        segment_key = segment.key, lasting
+        # a single layer has no key of its own, and equal ones may run more or less often
+        single_key = () if segment.links else (id(specs[segment.nodes[0]]), segment.repeat)
+        segment_key = segment.key, lasting, *single_key
         if segment_key not in groups:
             own = []
             for index, (name, problem, share) in enumerate(zip(

@@ -533,10 +533,13 @@ def _search_promising(run: PlanningRun) -> None:
                      if (candidate := state.promising(price)) is not None}
         parts += [CoverPart(segment.nodes, promising[segment.key].estimate, promising[segment.key])
                   for segment, _ in run.every if segment.key in promising]
-        hoped = _best_plan(run, parts)
-        if run.value(hoped) > run.value(best_known_plan(run)) * (1 - WORTH):
+        hoped, plan = _best_plan(run, parts), best_known_plan(run)
+        planned = {part.nodes for part in plan}
+        worth = run.value(hoped) <= run.value(plan) * (1 - WORTH)   # else groups of the plan alone are searched
+        picked = {id(part.plan): part.plan for part in hoped
+                  if isinstance(part.plan, Candidate) and (worth or part.nodes in planned)}
+        if not picked:
             return
-        picked = {id(part.plan): part.plan for part in hoped if isinstance(part.plan, Candidate)}
         evaluate_candidates(run, list(picked.values()), THOROUGH, REFINED)
 
 
@@ -554,7 +557,8 @@ def _with_lasting_tensors(run: PlanningRun, plan: list[CoverPart[EvaluatedGroup]
         unknown = {version.key: version for cover, versions in best for version in versions if cover.unknown(version)}
         if unknown:
             covers[0].exact.update(_evaluated_versions(run, list(unknown.values()), price))
-        elif runs_in_order(run.workload, [nodes for cover, versions in best for nodes in cover.runs(versions)]):
+        elif not run.clock.over(_tiles_of(hoped)) and runs_in_order(
+                run.workload, [nodes for cover, versions in best for nodes in cover.runs(versions)]):
             plan = hoped
             run.note(LASTING, plan)
         else:
@@ -568,16 +572,16 @@ def _lasting_covers(run: PlanningRun) -> list[LastingCover]:
     if not any(row.tensors for row in rows):
         return []
     price, repeats, level = run.price, repeats_of(run.workload), homes(run.hardware)[0]
-    alone, groups = dict[int, PlanPart](), dict[Hashable, list[PlanPart]]()
+    alone, groups = dict[tuple[int, int], PlanPart](), dict[Hashable, list[PlanPart]]()
     parts: dict[tuple[str, ...], list[PlanPart]] = {}
     for name, result in run.by_node.items():
-        if id(result) not in alone:
-            problem, repeat = result.spec.problem, repeats[name]
+        problem, repeat = result.spec.problem, repeats[name]    # equal problems may run more or less often
+        if (id(result), repeat) not in alone:
             group = FusedGroup((FusedLayer(problem, {tuple(problem.bounds.values()): result.mapping}),), repeat=repeat)
-            alone[id(result)] = PlanPart(
+            alone[id(result), repeat] = PlanPart(
                 Candidate(Segment((name,), (problem,), (), (), repeat), group, run.alone[name]),
                 repeat * run.bases[name].known[0].compute, None)
-        parts[name,] = [alone[id(result)]]
+        parts[name,] = [alone[id(result), repeat]]
     for segment, state in run.every:
         if segment.key not in groups:
             # a group without loops is its layers by themselves, with lasting tensors between them

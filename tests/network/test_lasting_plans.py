@@ -12,7 +12,7 @@ import pytest
 import yaml
 from test_trees_in_plans import attention
 
-from fadiff_mapper import NetworkOptions, NetworkResult, map_network
+from fadiff_mapper import NetworkOptions, NetworkResult, load_network, map_network
 from fadiff_mapper.fusion import evaluate_group
 from fadiff_mapper.network.lasting_tensors import lasting_rows
 from fadiff_mapper.network.one_design import by_node
@@ -66,6 +66,16 @@ def test_files_name_lasting_tensors(tmp_path: Path) -> None:
     assert "From earlier groups lie on the chip: Inputs of k" in network_html(plan())
     assert group_loops(plan().groups[1].group) == "none; finds Inputs on the chip"
     assert "stay on the chip from one group to another" in (tmp_path / "groups/1/looptree.txt").read_text()
+
+
+def test_equal_layers_may_run_more_or_less_often() -> None:
+    # one expert of DeepSeek V3 runs always, eight others of the same shape besides
+    result = map_network(load_network("bundled:networks/deepseek_v3_decode"), "bundled:arch/gemmini_large")
+    macs = {node.name: node.layer.macs for node in result.workload.layers if node.layer}
+    for outcome in result.groups:
+        assert [outcome.group.repeat * layer.computes for layer in outcome.cost.layers] == [
+            macs[name] for name in outcome.nodes]
+    assert result.gap is not None and result.gap > 0
 
 
 @pytest.mark.slow
