@@ -130,9 +130,8 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
                                    for level in arch.levels], dtype=np.uint64).T[..., None]
     stored_words = words
     if dense.counts.words is not None:  # whole words of the levels, in which elements lie
-        of = dense.counts.words
-        stored, per = (values[..., 0].astype(np.uint64) for values in (of.stored, of.per))
-        stored_words = words * stored // per + (words * stored % per > 0)
+        lying, of = (values[..., 0].astype(np.uint64) for values in (dense.counts.words.stored, dense.counts.words.per))
+        stored_words = words * lying // of + (words * lying % of > 0)
     busy, bits = stored_words[ACTUAL] + stored_words[GATED], (units * bits_each).sum(axis=(-2, -1))
     busy_bits = bits[ACTUAL] + bits[GATED]
     bits_written = busy_bits[FILL] + busy_bits[UPDATE]
