@@ -43,15 +43,17 @@ def say_error(error: object, mark: str = "error: ") -> None:
     for line in str(error).splitlines():
         cut = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2:]}"
         if sys.stderr is not None:
-            with suppress(OSError, ValueError):  # a full disk; a stream that was closed
+            try:
                 say(f"{mark}{cut}", sys.stderr)
+            except (OSError, ValueError):  # a full disk; a stream that was closed
+                drop_output(sys.stderr)
 
 
-def drop_output() -> None:
-    """Lets standard output lead nowhere after it has failed, so that Python's last flush does not fail again."""
+def drop_output(stream: TextIO) -> None:
+    """Lets a standard stream lead nowhere after it has failed, so that Python's last flush does not fail again."""
     with suppress(OSError, ValueError, AttributeError):  # it is a text in memory, or closed
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
 
@@ -75,11 +77,11 @@ def ended(work: Callable[[], int], failed: int, mark: str = "error: ") -> int:
         say_error("interrupted", "")
         return INTERRUPTED
     except BrokenPipeError:
-        drop_output()
+        drop_output(sys.stdout)
         return 0
     except OSError as error:  # such as a full disk
         if error.filename is None:
-            drop_output()
+            drop_output(sys.stdout)
         say_error(f"{error.filename or 'standard output'}: {error.strerror or error}", mark)
     except (MemoryError, RecursionError) as error:
         say_error(f"the input is too large for this machine: {type(error).__name__}", mark)

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             say(line, flush=True)
         except OSError as error:
-            drop_output()
+            drop_output(sys.stdout)
             if not isinstance(error, BrokenPipeError):
                 say_error(f"standard output: {error.strerror or error}", "WARNING: ")
 
