@@ -25,7 +25,7 @@ import torch
 
 from fadiff_mapper import SearchOptions, map_layers
 from fadiff_mapper.design.evaluate_design import DesignReader
-from fadiff_mapper.design.space import Point, nearest_point
+from fadiff_mapper.design.space import Point, nearest_value
 from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import (
     FactorPlaces,
@@ -142,8 +142,9 @@ def first_mappings(reader: DesignReader, starts: int,
     drawn: list[tuple[float, Point, list[Mapping]]] = []
     for _ in range(MOST_DRAWN):
         side, accumulator, scratchpad = (2 ** int(rng.integers(1, most)) for most in (8, 12, 12))
-        point = nearest_point(space, {"side": side, "accumulator_kb": max(accumulator, LEAST_KB),
-                                      "scratchpad_kb": max(scratchpad, LEAST_KB)})
+        wanted = {"side": side, "accumulator_kb": max(accumulator, LEAST_KB),
+                  "scratchpad_kb": max(scratchpad, LEAST_KB)}
+        point = tuple(nearest_value(parameter.values, wanted[parameter.name]) for parameter in space.parameters)
         results = map_layers(reader.specs(point), SearchOptions(("edp",)))
         energy, cycles = (sum(often * value for often, value in zip(reader.question.loads, values, strict=True))
                           for values in ([result.stats.energy_pj for result in results],
