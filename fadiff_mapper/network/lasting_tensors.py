@@ -18,7 +18,7 @@ the outermost level. So it costs at least as much as the best mapping by itself,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, TypeAlias
@@ -211,7 +211,7 @@ class LastingCover:
     parts: Sequence[Sequence[PlanPart]]  # for each position of the row the parts that begin there
     usable: float  # words of the home
     costs: WordCosts
-    in_one_go: Callable[[tuple[str, ...]], bool]  # whether some layers of the row can run one right after the other
+    in_one_go: Collection[tuple[str, ...]]  # layers of the row that can run one right after the other
     # versions with lasting tensors evaluated so far, those of all rows; None for one that cannot run
     exact: dict[VersionKey, EvaluatedGroup | None]
     # versions by the position where they begin, and the tensors that lie in the home before
@@ -245,17 +245,21 @@ class LastingCover:
         # A state: position in the row; start of the parts so far that share tensors, -1 if none does; tensors in the
         # home. With each the least price, the last part, and the state before it.
         State = tuple[int, int, frozenset[int]]
+        longest = max(map(len, self.in_one_go), default=0)
         first: State = (0, -1, frozenset())
         least: dict[State, tuple[float, PartVersion | None, State]] = {first: (0.0, None, first)}
         waiting: list[list[State]] = [[first], *([] for _ in self.row.names)]
         for position in range(len(self.row.names)):
             for state in waiting[position]:
                 before, begun, there = least[state][0], state[1], state[2]
+                start = begun if there else position
                 for version in self._versions(position, there):
-                    if there and not version.after and not self.in_one_go(self.row.names[begun:version.stop]):
+                    if version.after and version.stop - start >= longest:
+                        continue    # no part can follow that finds these tensors
+                    if there and not version.after and self.row.names[begun:version.stop] not in self.in_one_go:
                         continue
                     value = before + self._price(version, price, hopeful)
-                    now = version.stop, (begun if there else position) if version.after else -1, version.after
+                    now = version.stop, start if version.after else -1, version.after
                     if now not in least:
                         waiting[version.stop].append(now)
                     if now not in least or value < least[now][0]:

@@ -141,13 +141,14 @@ class NetworkLeast:
         known: dict[int, float] = {}
         total = energy * self.besides.energy_pj + cycles * self.besides.cycles
         taken: list[LeastGroup] = []
+        longest = max(map(len, self.groups), default=0)
         for names in self.chains:
             least = [0.0]   # of the first layers, by their number
             begins: list[tuple[int, LeastGroup | None]] = [(0, None)]   # where their last part begins, and its group
             for stop in range(1, len(names) + 1):
                 best = least[-1] + self.alone[names[stop - 1]].price(energy, cycles)
                 begin: tuple[int, LeastGroup | None] = stop - 1, None
-                for start in range(stop - 1, -1, -1):
+                for start in range(stop - 1, max(stop - longest, 0) - 1, -1):
                     if not (group := self.groups.get(names[start:stop])):
                         continue
                     if id(group) not in known:

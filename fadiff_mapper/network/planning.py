@@ -599,7 +599,7 @@ def _lasting_covers(run: PlanningRun) -> list[LastingCover]:
     known: dict[VersionKey, EvaluatedGroup | None] = {}
     return [LastingCover(row, [[part for stop in range(start + 1, len(row.names) + 1)
                                 for part in parts.get(row.names[start:stop], ())] for start in range(len(row.names))],
-                         inf if usable is None else usable, run.word_costs, run.by_nodes.__contains__, known)
+                         inf if usable is None else usable, run.word_costs, run.by_nodes, known)
             for row in rows]
 
 
