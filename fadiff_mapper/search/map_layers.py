@@ -214,23 +214,28 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
 
 
 def with_bounds(results: Sequence[Result], stopped: Over = never) -> list[Result]:
-    """Adds the lower bound over all mappings of the same problem to each result, until `stopped`."""
+    """Adds the lower bound over all mappings of the same problem to each result, until `stopped`.
+
+    In a plan energy and delay of a layer have some prices, so a short branch and bound tightens the bounds on both and on
+    EDP.
+    """
     specs = [result.spec for result in results]
     bounded = list(results)
     with suppress(OutOfTime):
         for index, layer in enumerate(in_time(layers_of(specs), stopped)):
             task = mapping_task(specs[index], layer=layer)
             nest = pack([results[index].mapping], specs[index].problem)
-            bounded[index] = _with_bound(results[index], nest, partial(least_of, task, over=stopped), task)
+            bounded[index] = _with_bound(results[index], nest, partial(least_of, task, over=stopped), task,
+                                         ("energy", "delay", "edp"))
     return bounded
 
 
-def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | None],
-                task: MappingTask | None) -> Result:
+def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | None], task: MappingTask | None,
+                metrics: Sequence[str]) -> Result:
     """The result with its lower bound; on failure its status says so.
 
-    On a dense design the bound is what a short branch and bound proves from the mapping, a nest of one row, with the
-    `task` as it was searched; None: the bound alone.
+    On a dense design the bounds on some metrics are what a short branch and bound proves from the mapping, a nest of one
+    row, with the `task` as it was searched; None: the bound alone.
     """
     def tightened() -> LowerBound | None:
         found = bound()
@@ -239,7 +244,9 @@ def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | Non
         from fadiff_mapper.search.lower_bound.proof import AT_ONCE, prove, unprovable  # after the first mapping
         if unprovable(task.layer):
             return found
-        return found.raised(result.metric, prove(task.layer, task.space, result.metric, nest, budget=AT_ONCE).least)
+        for metric in metrics:
+            found = found.raised(metric, prove(task.layer, task.space, metric, nest, budget=AT_ONCE).least)
+        return found
 
     found, lost = attempted("lower bound", tightened)
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
@@ -307,7 +314,8 @@ class ResultStream:
             results.append(_with_bound(replace(
                 found, status=outcome.status, options=self.options.as_dict(), evaluations=outcome.evaluations,
                 corrected=corrected, history=history, time_s=time.monotonic() - self.start), nest,
-                partial(bound_of, index), None if self.options.imperfect or self.options.prove else task))
+                partial(bound_of, index), None if self.options.imperfect or self.options.prove else task,
+                (found.metric,)))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
                     hand_on(index, results[-1])
