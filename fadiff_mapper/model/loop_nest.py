@@ -101,10 +101,6 @@ class Active:
     counted: np.ndarray   # [L, T]. Whether the traffic into the level matters; by default whether some column keeps the
                           # data space there
 
-    def looping_levels(self) -> list[int]:
-        """Indices of the levels with temporal loops, innermost first."""
-        return [int(level) for level in np.flatnonzero(self.temporal.any(axis=1))]
-
     def spatial_dims(self) -> list[int]:
         """Indices of the dimensions with spatial loops at some level."""
         return [int(d) for d in np.flatnonzero(self.spatial.any(axis=0))]

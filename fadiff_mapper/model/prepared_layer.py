@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -74,10 +74,6 @@ def machine(arch: Architecture, problem: Problem, energies: Sequence[ComponentEn
     `energies` are pJ per vector access of every level, innermost first; `compute_energy` is pJ per multiply-accumulate.
     """
     levels, names = arch.levels, arch.level_names()
-
-    def column(values: Iterable[float | None]) -> np.ndarray:
-        return np.array([UNLIMITED if value is None else value for value in values], dtype=np.float64)[:, None]
-
     # Levels that refer to an interconnect by name wait for it, in place of the wires of their own attributes.
     waits = sum(level.interconnect.fill_latency + level.interconnect.drain_latency for level in levels)
     for named in arch.named_interconnects:
@@ -85,16 +81,17 @@ def machine(arch: Architecture, problem: Problem, energies: Sequence[ComponentEn
             if below is not None:
                 waits += named.wires.fill_latency - getattr(levels[below].interconnect, latency)
     gate = tuple(names.index(level.power_gated_at or level.name) for level in levels)
-    clusters, block, read, fill, update, leak, addr_gen, *bandwidths = (column(values) for values in zip(*(
+    clusters, block, read, fill, update, leak, addr_gen, *bandwidths = np.array([
         (level.instances // level.cluster_size, level.block_size, own.read, own.fill, own.update, own.leak,
-         level.addr_gen_energy, level.read_bandwidth, level.write_bandwidth, level.shared_bandwidth)
-        for level, own in zip(levels, energies, strict=True)), strict=True))
+         level.addr_gen_energy, *(UNLIMITED if words is None else words for words in (
+             level.read_bandwidth, level.write_bandwidth, level.shared_bandwidth)))
+        for level, own in zip(levels, energies, strict=True)], dtype=np.float64).T[..., None]
     return Machine(
         clusters, block, read, fill, update, leak, addr_gen, bandwidths[0], bandwidths[1], bandwidths[2],
         np.array([[level.bandwidth_scale.get(name, 1.0) for name in problem.dataspace_names()] for level in levels],
                  dtype=np.float64)[..., None],
         compute_energy, waits, gate,
-        column(level.instances / levels[g].instances for level, g in zip(levels, gate, strict=True)),
+        np.array([[level.instances / levels[g].instances] for level, g in zip(levels, gate, strict=True)]),
         words_of_elements(arch, problem))
 
 

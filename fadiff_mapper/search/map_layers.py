@@ -23,7 +23,14 @@ from fadiff_mapper.base.deadline import Over, at_latest, in_time, never, with_gr
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, attempted
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_nests, found_mapping, is_sparse, layers_of
+from fadiff_mapper.model.evaluate_spec import (
+    KnownLayers,
+    evaluate_mapping,
+    evaluate_nests,
+    found_mapping,
+    is_sparse,
+    shared_layer,
+)
 from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, without_lasts
 from fadiff_mapper.search.best_so_far import SearchOutcome, Watcher
 from fadiff_mapper.search.layer_family import first_of
@@ -89,10 +96,10 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     searched = specs if not options.imperfect else [
         replace(spec, problem=replace(spec.problem, bounds=rounded_up(spec.problem, spec.constraints)))
         for spec in specs]
-    tasks: list[MappingTask] = []
+    tasks, known = list[MappingTask](), KnownLayers()
     try:
-        for spec, layer in in_time(zip(searched, layers_of(searched), strict=True), late):
-            tasks.append(checked_task(spec, layer, late))
+        for spec in in_time(searched, late):
+            tasks.append(checked_task(spec, shared_layer(spec, known), late))
             if options.method == "exhaustive":
                 from fadiff_mapper.search.exhaustive import refuse_large  # most searches go without it
                 refuse_large(tasks[-1].space, options.exhaustive_limit, late)
@@ -215,13 +222,12 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
 
 def with_bounds(results: Sequence[Result], stopped: Over = never) -> list[Result]:
     """Adds the lower bound over all mappings of the same problem to each result, until `stopped`."""
-    specs = [result.spec for result in results]
-    bounded = list(results)
+    bounded, known = list(results), KnownLayers()
     with suppress(OutOfTime):
-        for index, layer in enumerate(in_time(layers_of(specs), stopped)):
-            task = mapping_task(specs[index], layer=layer)
-            nest = pack([results[index].mapping], specs[index].problem)
-            bounded[index] = _with_bound(results[index], nest, partial(least_of, task, over=stopped), task)
+        for index, result in enumerate(in_time(results, stopped)):
+            task = mapping_task(result.spec, layer=shared_layer(result.spec, known))
+            nest = pack([result.mapping], result.spec.problem)
+            bounded[index] = _with_bound(result, nest, partial(least_of, task, over=stopped), task)
     return bounded
 
 

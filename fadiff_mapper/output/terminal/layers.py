@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import TimeElapsedColumn
 
-from fadiff_mapper.inputs.native.tables import total_areas
+from fadiff_mapper.inputs.native.tables import areas
 from fadiff_mapper.inputs.spec.constraints import LoopConstraint
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import compute_energy, energy_sources, storage_energy
@@ -73,11 +73,11 @@ def print_spec(spec: Spec) -> int:
                   + ", ".join(f"{name} {each.cycles:g} cycles {each.energy:.6g} pJ"
                               for name, each in unit.operations.items()))
         print_sources(f"energies of {unit.name}", {name: each.source for name, each in unit.operations.items()})
-    areas, sources = total_areas(spec.arch, spec.tables)
-    if total := sum(areas.values()):
-        parts = ", ".join(f"{name} {area / 1e6:.4g}" for name, area in areas.items() if area)
+    found = areas(spec.arch, spec.tables)
+    if total := sum(area.total for area in found.values()):
+        parts = ", ".join(f"{name} {area.total / 1e6:.4g}" for name, area in found.items() if area.total)
         out.print(f"area {total / 1e6:.6g} mm^2: {parts}")
-        print_sources("areas", sources)
+        print_sources("areas", {name: area.source for name, area in found.items() if area.source})
     out.print(table("constraints in force", "level", "temporal", "spatial", "keep", "bypass", "open", text=6, rows=(
         (level.name, _loops(constraint.temporal), _loops(constraint.spatial) if level.fanout != (1, 1) else "-",
          *(", ".join(sorted(names)) for names in (level.keep, level.bypass, level.open)))

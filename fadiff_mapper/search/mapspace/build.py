@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator, KeysView, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from collections.abc import Iterable, Iterator, KeysView, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from itertools import permutations, product
 
 import numpy as np
@@ -100,17 +100,18 @@ def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:
 
 @dataclass(frozen=True)
 class LoopSpace:
-    """The temporal (or spatial) loops of one level.
+    """The temporal (or spatial) loops of one level; like levels a key, of which choices count for equality alone.
 
     The order from the innermost loop outwards is `inner`, then `between` in any order, then `outer`; together they name
     every dimension. The position of loops of factor 1 is free.
     """
 
-    choices: dict[str, tuple[int, ...]]  # Allowed factors of each dimension, ascending, each a divisor of the bound;
-                                         # one entry is a fixed factor, none is a contradiction
-    inner: tuple[str, ...]               # The innermost dimensions in order, innermost first
-    between: tuple[str, ...]             # The dimensions whose order is free
-    outer: tuple[str, ...]               # The outermost dimensions in order, innermost first
+    # Allowed factors of each dimension, ascending, each a divisor of the bound; one entry is a fixed factor, none is a
+    # contradiction
+    choices: dict[str, tuple[int, ...]] = field(hash=False)
+    inner: tuple[str, ...]    # The innermost dimensions in order, innermost first
+    between: tuple[str, ...]  # The dimensions whose order is free
+    outer: tuple[str, ...]    # The outermost dimensions in order, innermost first
 
 
 @dataclass(frozen=True)
@@ -121,18 +122,11 @@ class LevelSpace:
     temporal: LoopSpace      # Its temporal loops
     spatial: LoopSpace       # Its spatial loops, on the fan-out below it
     fanout: tuple[int, int]  # Instances along (X, Y) of that fan-out
-    axes: dict[str, str]     # The axes that each dimension's spatial loop may lie on: "X", "Y", "XY", or "" if it must
-                             # be 1
+    # The axes that each dimension's spatial loop may lie on: "X", "Y", "XY", or "" if it must be 1
+    axes: dict[str, str] = field(hash=False)
     keep: frozenset[str]     # Data spaces that must be kept
     bypass: frozenset[str]   # Data spaces that must not be kept
     open: frozenset[str]     # Data spaces with a choice. Each data space is in exactly one of the three
-
-    @cached_property
-    def key(self) -> Hashable:
-        """A value that is equal for levels with equal choices."""
-        loops = tuple((tuple(part.choices.items()), part.inner, part.between, part.outer)
-                      for part in (self.temporal, self.spatial))
-        return self.name, loops, self.fanout, tuple(self.axes.items()), self.keep, self.bypass, self.open
 
 
 @dataclass(frozen=True)
