@@ -187,7 +187,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Records figures from Accelergy.")
     parser.add_argument("tables", nargs="*", metavar="TABLE")
     parser.add_argument("--version", required=True)
-    parser.add_argument("--out", type=Path, default=bundled_files.root() / "figures")
+    parser.add_argument("--out", type=Path, default=bundled_files.ROOT / "figures")
     options = parser.parse_args()
     program = installed()
     try:

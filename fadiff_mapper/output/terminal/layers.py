@@ -162,7 +162,8 @@ def print_results(names: Sequence[str], results: Sequence[Result], folder: str) 
         print_notes(result.spec)
         out.print(sentence(result.bound, result.metric, result.value))
         out.print(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s); written to {folder}")
-        print_corrected(results, names)
+        if result.corrected:
+            print_corrected(results, names)
         return
     out.print(table("", "problem", "bounds", "cycles", "energy uJ", "EDP pJ*cycles", "utilization", "evaluations",
                     text=2, rows=(
@@ -172,7 +173,8 @@ def print_results(names: Sequence[str], results: Sequence[Result], folder: str) 
     print_notes(results[0].spec)
     out.print(f"{len(results)} problems, {sum(result.evaluations for result in results)} evaluations, "
               f"{max(result.time_s for result in results):.2f} s; written to {folder}, a folder for each")
-    print_corrected(results, names)
+    if results[0].corrected:
+        print_corrected(results, names)
     for status in dict.fromkeys(result.status for result in results):
         out.print(status)
 

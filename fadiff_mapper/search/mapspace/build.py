@@ -271,11 +271,6 @@ def _positions(loops: LoopConstraint, dimensions: tuple[str, ...],
     return loops.inner, between, loops.outer
 
 
-def cut_is_open(space: MapSpace, level: int) -> bool:
-    """Whether a level's spatial loops may be cut anywhere into X and Y."""
-    return space.constraints.levels[level].spatial.split is None and min(space.levels[level].fanout) > 1
-
-
 def cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
     """The numbers of loops of several iterations that may lie on X, the first ones of their order.
 
@@ -283,12 +278,13 @@ def cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
     """
     split, (wide, high) = space.constraints.levels[level].spatial.split, space.levels[level].fanout
     if split is None:
-        return range(loops + 1) if cut_is_open(space, level) else range(1)
-    order = space.levels[level].spatial
-    on_x = between_on_x(split, len(order.inner), len(order.between))
-    least, most = max(0, free - (len(order.between) - on_x)), min(free, on_x)
+        counted, least, most = loops, 0, loops
+    else:
+        order = space.levels[level].spatial
+        on_x = between_on_x(split, len(order.inner), len(order.between))
+        counted, least, most = free, max(0, free - (len(order.between) - on_x)), min(free, on_x)
     if high == 1:
-        least = free
+        least = counted
     if wide == 1:
         most = 0
     return range(least, most + 1)
@@ -296,18 +292,15 @@ def cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
 
 def orders_at(space: MapSpace, p: int, real: Sequence[int]) -> Iterator[tuple[tuple[int, ...], frozenset[int]]]:
     """Every order of the loops of some dimensions at place `p`, X before Y; and the set on Y."""
-    names, loops, level = space.problem.dimensions, space.places[p], space.levels[p // 2]
-    split = space.constraints.levels[p // 2].spatial.split
+    names, level, temporal = space.problem.dimensions, space.levels[p // 2], p % 2
+    loops, split = level.temporal if temporal else level.spatial, space.constraints.levels[p // 2].spatial.split
     inner, between, outer = ([d for d in map(names.index, part) if d in real]
                              for part in (loops.inner, loops.between, loops.outer))
     for order in permutations(between):
         whole = (*inner, *order, *outer)
-        for cut in [0] if p % 2 else cuts(space, p // 2, len(between), len(real)):
-            y_loops: frozenset[int] = frozenset()
-            if p % 2 == 0 and split is not None:
-                y_loops = frozenset({d for d in (*inner, *outer) if level.axes[names[d]] == "Y"} | {*order[cut:]})
-            elif p % 2 == 0:
-                y_loops = frozenset(whole[cut:] if cut_is_open(space, p // 2) else whole * (level.fanout[0] == 1))
+        for cut in [len(whole)] if temporal else cuts(space, p // 2, len(between), len(real)):
+            y_loops = frozenset(whole[cut:]) if temporal or split is None else frozenset(
+                {d for d in (*inner, *outer) if level.axes[names[d]] == "Y"} | {*order[cut:]})
             yield tuple(sorted(whole, key=y_loops.__contains__)), y_loops
 
 
@@ -386,12 +379,9 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
     own = np.array(divisors(bound))
     values, there = np.ones(width), np.arange(width) < len(own)
     values[there] = own
-
-    def numbers(table: np.ndarray) -> np.ndarray:
-        number = np.minimum(np.searchsorted(own, table), len(own) - 1)
-        return np.where((own[number] == table) & there[:, None] & there, number, NONE).astype(NUMBER)
-
-    quotient, times = numbers(values[:, None] / values), numbers(values[:, None] * values)
+    results = np.stack([values[:, None] / values, values[:, None] * values])
+    number = np.minimum(np.searchsorted(own, results), len(own) - 1)
+    quotient, times = np.where((own[number] == results) & there[:, None] & there, number, NONE).astype(NUMBER)
     allowed = np.array([np.isin(values, choice) & there for choice in choices])
     # From the outermost place inwards: `rest` are the divisors that the places further out can take up.
     completable, rest = np.empty((len(choices), *quotient.shape), dtype=np.bool_), there & (values == 1)
