@@ -237,7 +237,7 @@ def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active |
     """
     xp = array_namespace(wanted)
     active = active or all_active(nest)
-    loops = active.spatial_dims()
+    loops = np.flatnonzero(active.spatial.any(axis=0)).tolist()
     one = xp.ones_like(wanted[:, 0])
     fan = math.prod((nest.spatial[:, d] for d in loops), start=one)[:, None]
     scatter = xp.stack([math.prod((nest.spatial[:, d] for d in loops if relevant[d]), start=one)

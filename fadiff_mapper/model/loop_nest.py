@@ -101,10 +101,6 @@ class Active:
     counted: np.ndarray   # [L, T]. Whether the traffic into the level matters; by default whether some column keeps the
                           # data space there
 
-    def spatial_dims(self) -> list[int]:
-        """Indices of the dimensions with spatial loops at some level."""
-        return [int(d) for d in np.flatnonzero(self.spatial.any(axis=0))]
-
 
 def all_active(nest: Nest) -> Active:
     """The `Active` of a nest of which nothing may be left out."""

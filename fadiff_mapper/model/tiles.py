@@ -78,7 +78,7 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
             further.append(further[-1] * last)
         extents = xp.where(xp.stack(further[::-1]) > 1, extents, xp.stack(rests))
     words = xp.stack([math.prod(rank_extent(extents, rank) for rank in ranks) for ranks in projection.ranks], axis=1)
-    one, spread = xp.ones_like(nest.spatial[:, 0]), active.spatial_dims()
+    one, spread = xp.ones_like(nest.spatial[:, 0]), np.flatnonzero(active.spatial.any(axis=0)).tolist()
     on_x = math.prod((xp.where(nest.on_y[:, d], one, nest.spatial[:, d]) for d in spread), start=one)
     on_y = math.prod((xp.where(nest.on_y[:, d], nest.spatial[:, d], one) for d in spread), start=one)
     x, y = [one[0]], [one[0]]  # from the outermost level inwards

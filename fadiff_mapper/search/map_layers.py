@@ -235,19 +235,16 @@ def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | Non
                 task: MappingTask | None) -> Result:
     """The result with its lower bound; on failure its status says so.
 
-    On a dense design the bound is what a short branch and bound proves from the mapping, a nest of one row, with the
-    `task` as it was searched; None: the bound alone.
+    On a dense design a short branch and bound from the mapping, a nest of one row, raises the bound; `task`: the
+    problem as it was searched; None: the bound alone.
     """
-    def tightened() -> LowerBound | None:
-        found = bound()
-        if found is None or task is None or task.sparse is not None:
-            return found
+    found, lost = attempted("lower bound", bound)
+    if found is not None and task is not None and task.sparse is None:
         from fadiff_mapper.search.lower_bound.proof import AT_ONCE, prove, unprovable  # after the first mapping
-        if unprovable(task.layer):
-            return found
-        return found.raised(result.metric, prove(task.layer, task.space, result.metric, nest, budget=AT_ONCE).least)
-
-    found, lost = attempted("lower bound", tightened)
+        if not unprovable(task.layer):
+            proof, lost = attempted("short proof", partial(prove, task.layer, task.space, result.metric, nest,
+                                                           budget=AT_ONCE))
+            found = found.raised(result.metric, proof.least) if proof else found
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 

@@ -355,8 +355,8 @@ class FactorTables:
     bound: np.ndarray        # Number of the bound itself, [W, D]
     outermost: np.ndarray    # Numbers of the factors that leave as much as possible to the outermost places: place by
                              # place from the innermost outwards, the smallest divisor that the places further out can
-                             # complete to the bound, or 1 if there is none, [W, P, D]. NONE at all places of a
-                             # dimension if these do not multiply to its bound
+                             # complete to the bound, [W, P, D]. NONE at all places of a dimension of which the places
+                             # cannot multiply to its bound
 
 
 def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
@@ -390,10 +390,11 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
         rest = table.any(axis=1)
     left, outermost = len(own) - 1, []
     for table in completable:
-        outermost.append(int(table[left].argmax()))  # the first completable one, else number 0: factor 1
+        outermost.append(int(table[left].argmax()))
         left = quotient[left, outermost[-1]]
-    return [values, quotient, times, allowed, completable, np.array(len(own) - 1),
-            np.array([NONE] * len(outermost) if left else outermost)]
+    if not completable[0, len(own) - 1].any():
+        outermost = [NONE] * len(choices)
+    return [values, quotient, times, allowed, completable, np.array(len(own) - 1), np.array(outermost)]
 
 
 def factor_ranges(space: MapSpace) -> tuple[np.ndarray, np.ndarray]:
