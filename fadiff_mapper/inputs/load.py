@@ -208,7 +208,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         document: The merged input, see `read_document`.
         files: Paths that the spec records as its source.
         like: A strict reading of the same design with another problem: its architecture is reused where the one of this
-            document says the same. Reading it again takes a fourth of the time.
+            document says the same.
         bits: As for `load`.
     """
     document, leniency = _having_bits(document, bits) if bits else document, Leniency(strict)

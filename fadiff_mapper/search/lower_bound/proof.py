@@ -32,10 +32,10 @@ from fadiff_mapper.search.lower_bound.assemble import percent_above
 from fadiff_mapper.search.mapspace.build import MapSpace, orders_at, reachable
 
 BUDGET = 20_000
-"""Parts and mappings that the core looks at before a part is divided: some 10 ms, as long as its division takes."""
+"""Parts and mappings that the core looks at before a part is divided: about as long as its division takes."""
 
 AT_ONCE = 30_000
-"""The same for the bound of a mapping that nobody asked to prove: some 10 to 100 ms, most of it for schemes."""
+"""The same for the bound of a mapping that nobody asked to prove: a part of what its search takes."""
 
 SOON = 200_000
 """Parts and mappings after which a mapping is searched at full length before its proof goes on: about as long."""
