@@ -32,10 +32,10 @@ from fadiff_mapper.search.lower_bound.assemble import percent_above
 from fadiff_mapper.search.mapspace.build import MapSpace, orders_at, reachable
 
 BUDGET = 20_000
-"""Parts and mappings that the core looks at before a part is divided: some 10 ms, as long as its division takes."""
+"""Parts and mappings that the core looks at before a part is divided: about as long as its division takes."""
 
 AT_ONCE = 30_000
-"""The same for the bound of a mapping that nobody asked to prove: some 10 to 100 ms, most of it for schemes."""
+"""The same for the bound of a mapping that nobody asked to prove: a part of what its search takes."""
 
 SOON = 200_000
 """Parts and mappings after which a mapping is searched at full length before its proof goes on: about as long."""
@@ -63,7 +63,7 @@ class Scheme:
     keep: tuple[bool, ...]    # Whether each level keeps each data space, [L * T]
 
 
-def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
+def schemes(space: MapSpace) -> Iterator[Scheme]:
     """Every scheme of a map space of which the meshes have room and whose temporal loops can reach the bounds."""
     problem, keeps = space.problem, [tuple(kept.ravel().tolist()) for kept in space.every_keep]
     left_to_time = [reachable(bound, [level.temporal.choices[name] for level in space.levels])
@@ -74,14 +74,14 @@ def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
     for level in reversed(range(len(space.levels))):
         widths, further = _widths(space, level), []
         fitting: dict[Reach, list[tuple[tuple[int, ...], Reach]]] = {}  # factors that fit, and the units then in use
-        for left, reach, spatial in in_time(begun, over):
+        for left, reach, spatial in begun:
             if reach not in fitting:
                 fitting[reach] = [(factors, wider) for factors, extents in widths.items()
                                   if (wider := _fitting(space, level, reach, extents))]
             further += [(tuple(map(floordiv, left, factors)), wider, (*factors, *spatial))
                         for factors, wider in fitting[reach] if not any(map(mod, left, factors))]
         begun = further
-    for left, _, spatial in in_time(begun, over):
+    for left, _, spatial in begun:
         if all(map(contains, left_to_time, left)) and math.prod(spatial) >= least:
             for keep in keeps:
                 yield Scheme(spatial, keep)
@@ -152,9 +152,9 @@ class MappingProof:
     @property
     def sentence(self) -> str:
         """The proof in words; the percentage is rounded up."""
-        above = f"at most {percent_above(self.gap)} above the best possible"
-        return (f"proved: {above if self.gap else 'no mapping is better'}; {self.parts:,} parts of the map space "
-                f"bounded, {self.mappings:,} mappings evaluated")
+        found = ("nothing is proved" if self.gap == inf else "proved: no mapping is better" if not self.gap else
+                 f"proved: at most {percent_above(self.gap)} above the best possible")
+        return f"{found}; {self.parts:,} parts of the map space bounded, {self.mappings:,} mappings evaluated"
 
 
 def unprovable(layer: PreparedLayer) -> str | None:
@@ -191,13 +191,16 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
 
     `unprovable` has nothing against the layer; `nest` is a legal mapping, one row. `gap` is the share by which the best
     mapping may exceed the least bound in the end. The proof ends with what it has once `over` is true, or when about
-    `budget` parts and mappings have been looked at.
+    `budget` parts and mappings have been looked at. Nothing is proved where these are not even all schemes, of which
+    designs that leave every spatial loop free have millions.
     """
     value, core = metric_of(score(layer, nest), metric), core_of(layer, space, metric)
     any_layout = tuple(range(len(space.problem.dimensions))) * len(space.levels)
     heap: list[tuple[float, int, Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
     for scheme in schemes(space):
+        if parts >= AT_ONCE and (parts >= budget or over()):
+            return MappingProof(value, nest, 0.0, parts, mappings)  # schemes without a bound may have any mapping
         parts += 1
         # the bound holds for every layout
         bound = core.begin(scheme.spatial, scheme.keep, [(any_layout, (False,) * len(any_layout))])
