@@ -514,17 +514,20 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
     windows = {term.dimension for space in operands for rank in space.ranks if len(rank) > 1 for term in rank}
     kinds = [output.dimensions & first - second, output.dimensions & second - first, own - windows - output.dimensions]
     kinds.append(first & second & output.dimensions)    # rows, columns, summands, groups
-    holder = [index for index, here in enumerate(layer.spec.constraints.levels[:most]) if output.name not in here.bypass]
-    room = layer.spec.arch.levels[holder[0]].usable if len(holder) == 1 and (
-        output.name in layer.spec.constraints.levels[holder[0]].keep) else None
+    holders = [(index, here) for index, here in enumerate(layer.spec.constraints.levels[:most])
+               if output.name not in here.bypass]
+    holder, instances = inf, [1.0, 1.0]     # words of each instance of the only level for unfinished sums, and these
+    if len(holders) == 1 and output.name in holders[0][1].keep and (
+            room := layer.spec.arch.levels[holders[0][0]].usable) is not None:
+        holder = float(room)
+        instances = [layer.least.instances(holders[0][0], frozenset(kind)) for kind in kinds[:2]]
     return {"units": {
         "computes": layer.done * problem.computes,
         "most": min(layer.least.units(dims), problem.computes / layer.least.busy),  # more units would wait for words
         "along": [layer.least.units(frozenset(kind)) for kind in (*kinds, dims.difference(*kinds))],
         "beside": [layer.least.units(dims - kind) for kind in kinds],
         "whole": [0.0 if cut & kind else float(prod(problem.bounds[dim] for dim in kind)) for kind in kinds],
-        "holder": inf if room is None else float(room),
-        "holders": [1.0 if room is None else layer.least.instances(holder[0], frozenset(kind)) for kind in kinds[:2]]}}
+        "holder": holder, "holders": instances}}
 
 
 def sums_room(spec: Spec, most: int, otherwise: float) -> float:
