@@ -71,7 +71,7 @@ RUNS = {
                         "{baseline-designs} --dosa {dosa} --cosa {cosa} --frontend {timeloop-python} --sparseloop "
                         "{micro22-sparseloop-artifact} --sparsenaas {maestro_timeloop_naas_test} --at-most 300 "
                         "--seconds 1", 4, "--at-most 10 --seconds 0.1", 1),
-    "real_networks": Run("benchmarks/real_networks.py --every 4", 5, "--every 24", 1),
+    "real_networks": Run("benchmarks/real_networks.py --every 4", 3, "--every 24", 1),
     "calibration": Run("benchmarks/calibration.py {dosa_reference/rtl_cycles.csv} --seeds 5", 2,
                        "--seeds 1 --network bert", 0.2),
 }
