@@ -15,7 +15,8 @@ Groups. Each segment has a bound of its own (`LeastGroup`): a set of points of e
 of the segment is above one. It begins with a single point: what each layer costs on the chip at least, and each word
 from and to the outermost level once. Where the price of a segment matters, branch and bound over its loops, tile sizes
 and residencies divides the groups further (`kernel/group_bound.hpp`). Designs on which several levels could be homes,
-and layers with packed elements, keep the single point.
+layers whose elements are no whole words in the home or the outermost level, and segments with scores that a mask hides
+keep the single point.
 
 Networks. At prices per pJ and per cycle, the cheapest plan is a shortest path through every chain, over layers by
 themselves and segments; what the plans of a network can reach lies above the line of this least price. The segments on
@@ -43,7 +44,7 @@ from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import GroupBound
-from fadiff_mapper.model.prepared_layer import prepare_layer, word_energy
+from fadiff_mapper.model.prepared_layer import element_shares, prepare_layer, word_energy
 from fadiff_mapper.network.lasting_tensors import lasting_ends, lasting_rows, most_saved
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
@@ -263,7 +264,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     single = [Segment((name,), (specs[name].problem,), (), (), repeats[name], (1,))
               for name, lasting_of in ends.items() if lasting_of.tensors]
     costs = word_costs(layers[0])
-    packed = any(space.bits for spec in layers for space in spec.problem.dataspaces)
+    packed = not all(in_words(spec, levels) for spec in layers)
     masked = masked_work(segments) if hardware.arch.skips_masked else {}
     operators = {node.name: node.layer for node in workload.layers if node.layer}
     known: dict[Hashable, list[LayerInGroup]] = {}
@@ -302,7 +303,8 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                 groups[segment_key].with_words = LeastLayer(
                     max(least.energy_pj, point.energy_pj + words.energy_pj),
                     max(least.cycles, point.cycles + words.cycles), least.edp), words
-            elif len(levels) == 1 and not packed and not masked:   # parts count words of elements, in all steps
+            # parts count an element as a word, in all steps
+            elif len(levels) == 1 and not packed and masked.keys().isdisjoint(segment.nodes):
                 groups[segment_key].parts = partial(divided, hardware, segment, [layer for layer, in own], costs,
                                                     translated, lasting)
         found[segment.nodes] = groups[segment_key]
@@ -313,6 +315,14 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                                              for read, inside in zip(reads.values(), less, strict=True)])
     return NetworkLeast([names for names, _ in chains(workload)], alone, found, credits,
                         other_reads(workload, layers[0], link_operators(workload) if segments else ()))
+
+
+def in_words(spec: Spec, homes: Sequence[int]) -> bool:
+    """Whether an element of each tensor is one word in the homes and the outermost level, and a partial sum is at least
+    one word in every level."""
+    whole, partial = element_shares(spec.arch, spec.problem)
+    sums = partial[:, spec.problem.dataspaces.index(spec.problem.output)]
+    return bool((whole[[*homes, -1]] == 1).all() and (sums >= 1).all())
 
 
 def needed_shares(segment: Segment) -> list[float]:
