@@ -9,8 +9,8 @@ Method. A *lasting tensor* lies whole in the only level that can be a home. The 
 group, or layer by itself, comes in versions: which lasting tensors it finds there, which it leaves there, and how much
 room all of them take. A version is estimated as the group without the words that it neither reads from the outermost
 level nor writes there. As in `planning`, the plan that would be best if estimates held is evaluated exactly, again and
-again, until it consists of evaluated versions. Groups that share lasting tensors run one right after the other, so
-their layers are those of a segment.
+again, until it consists of evaluated versions. Groups that share lasting tensors run one right after the other, so no
+other layer may have to run in between.
 
 The bound on all plans (`network_bound`) is a shortest path over the same states (`row_steps`).
 """

@@ -307,10 +307,10 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         least = LeastGroup(point)
         if not segment.links:
             name, = segment.nodes
-            words = words_saved(specs[name], levels[0], own, repeats[name])
-            least.with_words = replace(
-                alone[name], energy_pj=max(alone[name].energy_pj, point.energy_pj + words.energy_pj),
-                cycles=max(alone[name].cycles, point.cycles + words.cycles)), words
+            if words := words_saved(specs[name], levels[0], own, repeats[name]):
+                least.with_words = replace(
+                    alone[name], energy_pj=max(alone[name].energy_pj, point.energy_pj + words.energy_pj),
+                    cycles=max(alone[name].cycles, point.cycles + words.cycles)), words
         if len(levels) == 1 and not packed and not masked:  # parts count words of elements, in all steps
             least.parts = partial(divided, hardware, segment, [layer for layer, in homed], costs, translated, own)
         return least
@@ -354,23 +354,31 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     return NetworkLeast(steps, other_reads(workload, layers[0], link_operators(workload) if segments else ()))
 
 
-def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> OperatingPoint:
+def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> OperatingPoint | None:
     """Energy and cycles that a layer by itself saves at most, in all runs, as lasting tensors are neither written to
-    the outermost level nor read from there into the home, of which the index is given."""
+    the outermost level nor read from there into the home, of which the index is given.
+
+    None where words cost energy on their way between levels.
+    """
     problem, names = spec.problem, spec.problem.dataspace_names()
-    machine = prepare_layer(spec.arch, problem, spec.tables).machine
-    energy, shares = word_energy(machine), element_shares(spec.arch, problem)[0]
+    layer = prepare_layer(spec.arch, problem, spec.tables)
+    if any(one.priced for one in layer.interconnects):
+        return None
+    machine, shares = layer.machine, element_shares(spec.arch, problem)[0]
+    energy, address = word_energy(machine), machine.addr_gen[:, 0]
+    leak = sum(machine.leak[:, 0] * [level.instances for level in spec.arch.levels])
     limits = np.minimum(np.minimum(machine.shared_bandwidth, machine.read_bandwidth), machine.write_bandwidth)[:, 0]
     saved = []
     for name in [*(operand for _, operand, there in residents.operands if there),
                  *([problem.output.name] if residents.made else [])]:
         words = repeat * problem.tensor_size(space_of(problem, name)) * shares[:, names.index(name)]
         demand = words * machine.bandwidth_scale[:, names.index(name), 0]
-        pj = energy.update[-1, 0] * words[-1] if name == problem.output.name else (
-            energy.read[-1, 0] * words[-1] + energy.fill[home, 0] * words[home])
+        pj = (energy.update[-1, 0] + address[-1]) * words[-1] if name == problem.output.name else (
+            (energy.read[-1, 0] + address[-1]) * words[-1] + (energy.fill[home, 0] + address[home]) * words[home])
+        limited = [level for level in (home, -1) if limits[level] < UNLIMITED]
         # Timeloop rounds the cycles of each run up
-        saved.append(OperatingPoint(float(pj), repeat + max(
-            float(demand[level] / limits[level]) if limits[level] < UNLIMITED else 0.0 for level in (home, -1))))
+        cycles = repeat + max([demand[level] / limits[level] for level in limited], default=0.0)
+        saved.append(OperatingPoint(float(pj + leak * cycles), float(cycles)))
     return summed(saved)
 
 
@@ -487,7 +495,8 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         assert layer.least
         keep = layer.spec.constraints.levels[home].keep
         lasting = {operand: there for number, operand, there in residents.operands if number == index}
-        read = {*lasting, *(link.tensor for before, link in enumerate(segment.links) if segment.reader(before) == index)}
+        read = {link.tensor for before, link in enumerate(segment.links) if segment.reader(before) == index}
+        read |= lasting.keys()
         brought = {one.operand for one in segment.shared if one.layer == index}
         outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
         # windows that spatial loops divide may round to nothing
