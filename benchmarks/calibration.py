@@ -16,7 +16,6 @@ exact model, one by corrected cycles, over the same random designs. All cycles a
 from __future__ import annotations
 
 import argparse
-import statistics
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +44,7 @@ SIDE = "side: {path: PEColumns.spatial.meshX, range: [2, 128], step: 2}"
 def judge(layers: tuple[MeasuredLayer, ...], seeds: int, write: Write) -> Calibration:
     """Writes the verdicts of all seeds; returns the calibration of the first."""
     found = [calibrate(layers, program="gemmini", seed=seed) for seed in range(seeds)]
+    write("## Prediction\n")
     write(heading("points", "seed", "rank correlation", "of each fold", "exact model", "mean error", "exact model"))
     points = points_of(layers, "gemmini", found[0].word_bytes)
     learned = ~points.searched
@@ -61,7 +61,6 @@ def judge(layers: tuple[MeasuredLayer, ...], seeds: int, write: Write) -> Calibr
     if searched:
         write(row("searched points", "", f"{searched.spearman:.4f}", "", f"{searched.exact_spearman:.4f}",
                   f"{searched.error:.1%}", f"{searched.exact_error:.1%}"))
-    write(f"\nUnseen layers, median of {seeds} seeds: {statistics.median(c.unseen.spearman for c in found):.4f}.\n")
     return found[0]
 
 
@@ -124,15 +123,15 @@ def main() -> None:
         calibration = judge(read_measured(options.measured, read_document(SPACE)), options.seeds, write)
         if not options.evaluations:
             return
-        write("")
         space = side_of_16()
         questions = [DesignQuestion(space, (dosa_network(name),), (1.0,), fuse=False, energy="dosa",
                                     calibration=calibration) for name in options.network or NETWORKS]
+        write("\n## The default design\n")
         write(heading("network", "cycles, exact model's choice", "EDP", "cycles, corrected choice", "EDP", "gain",
                       "layers mapped otherwise"))
         for question in questions:
             on_default(question, write)
-        write("")
+        write("\n## Designs\n")
         write(heading("network", "design by the exact model", "cycles", "EDP", "mapped by corrected cycles", "EDP",
                       "design by corrected cycles", "cycles", "EDP", "gain"))
         for question in questions:

@@ -447,16 +447,53 @@ def planned(model: str, length: str, spec: Spec) -> NetworkResult:
     return map_network(build_workload("attention", nodes), spec, NetworkOptions(threads=1))
 
 
+CHARGES = ("scores", "buffer", "DRAM", "operations")
+"""What energy is charged for: words of scores in the buffer, its other words, words of DRAM, and operations."""
+
+
+def proposal_charges(model: str, length: str) -> dict[str, float]:
+    """pJ of the proposal by charge, from its own mappings; without those of its registers, where its scores are."""
+    total = sums(cascade(model, LENGTHS[length], CASCADE, "fusemax").values())
+
+    def memory(name: str, prices: tuple[float, float]) -> float:
+        return sum(prices[written] * total.accesses[name, written] for written in (False, True))
+    operations = sum(COMPUTE[kind] * number for kind, number in total.operations.items())
+    return {"scores": 0.0, "buffer": memory("L3", L3[16]), "DRAM": memory("DRAM", DRAM), "operations": operations}
+
+
+def own_charges(plan: NetworkResult, points: int) -> dict[str, float]:
+    """pJ of our plan, one group, of an attention over so many points by charge."""
+    read, written = (price / WIDTH["L3"] for price in L3[16])
+    (own,) = plan.groups
+    first, second = own.cost.layers
+    made, used = first.traffic["GlobalBuffer", "Outputs"], second.traffic["GlobalBuffer", "Inputs"]
+    products = read * (made.reads + used.reads) + written * (made.updates + used.fills)
+    softmax = (read + written) * points * points    # reads and writes each score once
+    tiles = -(-points // next(loop.tile for loop in own.group.loops if loop.dim == "C"))
+    statistics = (read + written) * 2 * points * (tiles - 1)    # two words of each row, corrected in all tiles but one
+
+    def layers(component: str) -> float:
+        return first.components[component] + second.components[component]
+    operators = sum(each.energy_pj for each in own.cost.operators)
+    charges = {"scores": products + softmax, "buffer": layers("GlobalBuffer") - products + statistics,
+               "DRAM": layers("DRAM"), "operations": layers("MAC") + operators - softmax - statistics}
+    return {charge: own.group.repeat * energy for charge, energy in charges.items()}
+
+
 def own_plans(results: Mapping[tuple[str, str, str], tuple[float, ...]], write: Callable[[str], None]) -> None:
-    """Our plans beside the rows of `attn-binding`."""
+    """Our plans beside the rows of `attn-binding`, and the difference of their energies, charge by charge."""
     spec = machine()
-    write(heading("model", "tokens", "seconds", "energy", "shared loops", "sums", "bound", "s to plan"))
+    write(heading("model", "tokens", "seconds", "energy", *CHARGES, "rest", "without scores", "shared loops", "sums",
+                  "s to plan"))
     for model, length in product(MODELS, LENGTHS):
         plan, (_, seconds, energy) = planned(model, length, spec), results["attn-binding", model, length]
-        fused = [(" ".join(f"{loop.dim} in {loop.tile:,}" for loop in own.group.loops),
-                  f"rest in {own.group.sums}" if own.group.sums else "stay", own.cost.bound) for own in plan.groups]
-        write(row(model, length, f"{plan.stats.cycles / CLOCK / seconds:.4f}", f"{plan.stats.energy_pj / energy:.4f}",
-                  *(fused[0] if fused else ("no group", "", "")), f"{plan.time_s:.1f}"))
+        ours, theirs = own_charges(plan, LENGTHS[length]), proposal_charges(model, length)
+        total, more = plan.stats.energy_pj / energy, [(ours[charge] - theirs[charge]) / energy for charge in CHARGES]
+        (group,) = (own.group for own in plan.groups)
+        write(row(model, length, f"{plan.stats.cycles / CLOCK / seconds:.4f}", f"{total:.4f}",
+                  *(f"{part:+.4f}" for part in (*more, total - 1 - sum(more))), f"{total - more[0]:.4f}",
+                  " ".join(f"{loop.dim} in {loop.tile:,}" for loop in group.loops),
+                  f"rest in {group.sums}" if group.sums else "stay", f"{plan.time_s:.1f}"))
 
 
 def main() -> None:

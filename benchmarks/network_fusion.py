@@ -6,7 +6,7 @@ A name is a bundled network, one of `agatf/networks`, or some layers of a bundle
 default all networks are planned on both designs, and the blocks of language models on the large one. EDP in pJ * cycles
 is the sum of energies times the sum of cycles. "90 %" are the seconds after which the plan had nine tenths of its gain,
 "gap" the share by which a better plan is possible at most. Every row has a process of its own, so MB is its peak
-memory. `network_baselines.py` compares with gradient descent alone.
+memory.
 """
 
 from __future__ import annotations

@@ -73,19 +73,26 @@ def provenance(arguments: Sequence[str] | None = None) -> str:
     return f"Measured by `{command}` at commit {commit()} on {today}, {processor()}, {os.cpu_count() or 1} cores."
 
 
+PACKAGE = ("fadiff_mapper", "timeloop_specs", "setup.py")
+"""Parts of the checkout on which figures rest."""
+
+
 def commit() -> str:
-    """The checkout's commit, with a note on changes of the package that are not in it; "not known" elsewhere."""
-    revision = _git("rev-parse", "--short", "HEAD")
+    """The last commit that changed the package, with a note on changes that are not in it; "not known" elsewhere.
+
+    So figures before and after a commit of documents alone are of one commit.
+    """
+    revision = _git("log", "-1", "--first-parent", "--format=%h", "--", *PACKAGE)
     if not revision:
         return "not known"
-    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "../fadiff_mapper", "../timeloop_specs")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", *PACKAGE)
     return revision + (" with local changes" if changed else "")
 
 
 def _git(*arguments: str) -> str:
-    """Output of git in this folder; empty where git fails or is missing."""
+    """Output of git in the checkout; empty where git fails or is missing."""
     try:
-        return subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True,
+        return subprocess.run(["git", *arguments], cwd=Path(__file__).parents[1], capture_output=True, text=True,
                               check=False).stdout.strip()
     except OSError:
         return ""

@@ -1,31 +1,22 @@
 """Public Timeloop inputs that load and map: every design, layer and tutorial of checkouts given by path.
 
-    python benchmarks/public_files.py --exercises DIR --baseline DIR --dosa DIR --cosa DIR --frontend DIR [-o FILE]
-    python benchmarks/public_files.py --sparseloop DIR --sparsenaas DIR --cimloop DIR --timeloop [-o FILE]
+    python benchmarks/public_files.py [--exercises DIR] [--baseline DIR] [--dosa DIR] [--cosa DIR] [--frontend DIR]
+                                      [--sparseloop DIR] [--sparsenaas DIR] [--seconds S] [--at-most N] [-o FILE]
 
 Each input is read strictly and leniently, and then mapped (or, where it has a mapping, evaluated) as the launchers do
 it: leniently, with the input's own sections, for `--seconds` at most. Layers are read one by one on a design, and
-mapped once for each distinct problem. The table says how a strict reading ends, each warning of a lenient one, and the
-result of the run or the reason of a refusal. `--seconds 0` only reads.
-
-Sparseloop's artifact and SparseNAAS come as hundreds of runs, so one row stands for all that end alike. With
-`--timeloop` the real `timeloop-model` on the PATH gets the same files (and our energies, where they have none) and its
-numbers are compared. Where a run has no mapping, it evaluates the one found here.
-
-CiMLoop's macros are made by its own Python code from the checkout, which is imported, with Timeloop's front end
-(`pytimeloop`), which must be installed. What it makes is given to `call_mapper`, and with `--timeloop` to the front
-end's function of this name, so that the real `timeloop-mapper` searches the same.
+mapped once for each distinct problem. The tables say how a strict reading ends, each warning of a lenient one, and the
+result of the run or the reason of a refusal. Sparseloop's artifact and SparseNAAS come as hundreds of runs, so one row
+stands for all that end alike. The last table counts the inputs of each checkout.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import re
-import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from io import StringIO
@@ -39,16 +30,9 @@ from provenance import Write, add_output, heading, markdown, row
 from fadiff_mapper import evaluate, map_layer
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load, read_document
-from fadiff_mapper.inputs.native.tables import art_tree, ert_tree
-from fadiff_mapper.inputs.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.located import Map
-from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.timeloop.calls import call_mapper, call_model
-from fadiff_mapper.timeloop.find_programs import MAPPER
-from fadiff_mapper.timeloop.run_model import SHOW_ALL, read_answer, run_text
-from fadiff_mapper.timeloop.verify import MODEL, TIMEOUT, compared, differences, real_model, verify
 
 LAYER_DESIGN = "eyeriss_like"
 """The design on which layers of the exercises and of the baseline designs are read."""
@@ -56,10 +40,12 @@ SMALL_LAYER = Path(__file__).with_name("small_layer.yaml")
 """The layer on which the examples of the front end are read, which have none of their own."""
 PRODUCTS, PRODUCT_DESIGN = "MM", "sparse_tensor_core_like"
 """The folder of the exercises' matrix products A B = Z, and the design on which they are read."""
-ALL_DIGITS = {**SHOW_ALL, "TIMELOOP_OUTPUT_STAT_SCIENTIFIC": "0"}
-"""Variables with which Timeloop prints everything, with two decimals where CiMLoop asks for three digits."""
 ISPASS, INTERFACE = "01_accelergy_timeloop_2020_ispass", "02_interface_and_design_space_exploration_2024"
 """Folders of the tutorials that have input for Timeloop's mapper or model; the others have notebooks only."""
+
+
+Table = Callable[[Write, str, Sequence["PublicInput"], argparse.Namespace], Counter[str]]
+"""Writes a table of inputs under a title; returns the counts of `TOTALS`."""
 
 
 @dataclass(frozen=True)
@@ -227,65 +213,19 @@ def run(given: PublicInput, spec: Spec, seconds: float) -> str:
     return f"{verb}: {found.cycles} cycles, {found.energy * 1e6:.4g} uJ"
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What this package says of an input.
-
-    Attributes:
-        outcome: "evaluated", "mapped", or the reason of a refusal.
-        spec: The lenient reading; None where it is refused.
-        mapping: The mapping that was evaluated; None where there is none.
-        stats: Its numbers.
-    """
-
-    outcome: str
-    spec: Spec | None = None
-    mapping: LoopMapping | None = None
-    stats: Stats | None = None
-
-
-def answer(given: PublicInput, seconds: float) -> Answer:
-    """Reads an input leniently, and evaluates its mapping or one that is found."""
-    reading = read(given)
+def outcome(reading: Reading, seconds: float) -> str:
+    """"evaluated", "mapped", or the reason of a refusal: the input's mapping is evaluated, or one is searched."""
     spec = reading.spec
     if spec is None:
-        return Answer(f"refused: {without_place(reading.refusal)}")
+        return f"refused: {without_place(reading.refusal)}"
     try:
         if spec.mapping is not None:
-            return Answer("evaluated", spec, spec.mapping, evaluate(spec))
-        found = map_layer(spec, time_limit=seconds)
-        return Answer("mapped", spec, found.mapping, found.stats)
+            evaluate(spec)
+            return "evaluated"
+        map_layer(spec, time_limit=seconds)
+        return "mapped"
     except FadiffError as error:
-        return Answer(f"refused: {without_place(shortened(str(error).splitlines()[0]))}", spec)
-
-
-def timeloops_answer(given: PublicInput, ours: Answer) -> str:
-    """Whether the real `timeloop-model` gives the same numbers for an input as its author wrote it.
-
-    An input without a mapping is handed over with the one found here, in the form in which `map --verify` does it.
-    """
-    if ours.spec is not None and ours.spec.mapping is None and ours.mapping is not None and ours.stats is not None:
-        verdict = verify(ours.spec, ours.mapping, ours.stats, real_model())
-        return compared_in_words(verdict.differences)
-    text = "\n".join(file.read_text(encoding="utf-8") for file in given.files)
-    for kind, table in (("ERT", ert_tree), ("ART", art_tree)):
-        if ours.spec is not None and not re.search(rf"^{kind}:", text, re.MULTILINE):
-            text += "\n" + dump({kind: table(ours.spec.arch, ours.spec.tables)})
-    names = ours.spec.problem.dataspace_names() if ours.spec is not None else ()
-    with TemporaryDirectory() as folder:
-        try:
-            real = run_text(text, names, Path(folder), (str(real_model()),), timeout=TIMEOUT)
-        except FadiffError as error:
-            return f"no answer: {error}"
-    if real.result is None:
-        return f"rejected: {' '.join(real.error.split())}"
-    return "accepted" if ours.stats is None else compared_in_words(tuple(differences(real.result,
-                                                                                     compared(ours.stats))))
-
-
-def compared_in_words(found: Sequence[str]) -> str:
-    """The outcome of a comparison, with the place of the first difference but not its numbers."""
-    return f"{len(found)} numbers differ, first {found[0].partition(':')[0]}" if found else "every number equal"
+        return f"refused: {without_place(shortened(str(error).splitlines()[0]))}"
 
 
 def shortened(message: str) -> str:
@@ -295,20 +235,23 @@ def shortened(message: str) -> str:
 
 # The tables.
 
-def inputs_table(write: Write, title: str, inputs: Sequence[PublicInput], options: argparse.Namespace) -> None:
-    """One row for each input."""
+def inputs_table(write: Write, title: str, inputs: Sequence[PublicInput], options: argparse.Namespace) -> Counter[str]:
+    """One row for each input; returns the counts of `TOTALS`."""
+    totals: Counter[str] = Counter()
     write(f"\n## {title}\n\n{heading('input', 'strict', 'lenient', 'run')}")
     for given in inputs:
         reading = read(given)
-        result = "" if reading.spec is None or not options.seconds else run(given, reading.spec, options.seconds)
+        result = "" if reading.spec is None else run(given, reading.spec, options.seconds)
         warnings = [shortened(text) for text in reading.spec.warnings] if reading.spec else []
+        totals += counts(reading, not result.startswith("no result"))
         write(row(given.name, "refused" if reading.strict else "loads",
                   f"refused: {reading.refusal}" if reading.refusal else "<br>".join(warnings) or "loads", result))
+    return totals
 
 
-def layers_table(write: Write, title: str, inputs: Sequence[PublicInput], options: argparse.Namespace) -> None:
+def layers_table(write: Write, title: str, inputs: Sequence[PublicInput], options: argparse.Namespace) -> Counter[str]:
     """One row for each folder of layers: how many load, how many map, and the different warnings and refusals."""
-    write(f"\n## {title}\n\n{heading('folder', 'files', 'load strictly', 'load leniently', 'mapped', 'said')}")
+    write(f"\n## {title}\n\n{heading('folder', *TOTALS, 'said')}")
     folders: dict[str, list[PublicInput]] = {}
     for given in inputs:
         folders.setdefault(str(Path(given.name).parent), []).append(given)
@@ -318,15 +261,12 @@ def layers_table(write: Write, title: str, inputs: Sequence[PublicInput], option
         readings = [read(given) for given in members]
         said = Counter(without_place(text) for reading in readings
                        for text in ([reading.refusal] if reading.spec is None else reading.spec.warnings))
-        loaded = [reading.spec for reading in readings if reading.spec is not None]
-        done = sum(layer_maps(spec, options.seconds, mapped) for spec in loaded) if options.seconds else 0
-        counts = Counter(files=len(members), strict=sum(not reading.strict for reading in readings),
-                         lenient=len(loaded), mapped=done)
-        totals += counts
-        write(row(name, *(counts[key] for key in ("files", "strict", "lenient", "mapped")),
+        own = sum((counts(reading, reading.spec is not None and layer_maps(reading.spec, options.seconds, mapped))
+                   for reading in readings), Counter[str]())
+        totals += own
+        write(row(name, *(own[key] for key in TOTALS),
                   "<br>".join(f"{count} x {text}" for text, count in said.items())))
-    write(row("all", *(totals[key] for key in ("files", "strict", "lenient", "mapped")),
-              f"{len(mapped)} distinct problems"))
+    return totals
 
 
 def layer_maps(spec: Spec, seconds: float, mapped: dict[str, bool]) -> bool:
@@ -341,61 +281,30 @@ def layer_maps(spec: Spec, seconds: float, mapped: dict[str, bool]) -> bool:
     return mapped[key]
 
 
-def outcomes_table(write: Write, title: str, inputs: Sequence[PublicInput], options: argparse.Namespace) -> None:
+def outcomes_table(write: Write, title: str, inputs: Sequence[PublicInput],
+                   options: argparse.Namespace) -> Counter[str]:
     """One row for all inputs of a group (the name up to its colon) that end alike."""
     drawn = random.Random(0).sample(inputs, min(options.at_most or len(inputs), len(inputs)))
-    rows: Counter[tuple[str, str, str]] = Counter()
+    rows: Counter[tuple[str, str]] = Counter()
+    totals: Counter[str] = Counter()
     for given in drawn:
-        ours = answer(given, options.seconds)
-        real = timeloops_answer(given, ours) if options.timeloop else ""
-        rows[given.name.partition(":")[0], ours.outcome, real] += 1
-    write(f"\n## {title}\n\n{len(drawn)} of {len(inputs)} inputs.\n\n{heading('group', 'inputs', 'here', MODEL)}")
-    for (group, outcome, real), count in sorted(rows.items()):
-        write(row(group, count, outcome, real))
-
-
-def macros_table(write: Write, title: str, checkout: Path, options: argparse.Namespace) -> None:
-    """CiMLoop's macros, as its `quick_run` makes them: read as files, and given to `call_mapper` as the front end's."""
-    import pytimeloop.timeloopfe.v4 as front_end
-    sys.path.append(str(checkout / "workspace/scripts"))
-    from utils import get_spec
-    write(f"\n## {title}\n\n{heading('macro', 'read as files', 'call_mapper', MODEL, 'the real timeloop-mapper')}")
-    models = checkout / "workspace/models"
-    for folder in sorted(path.parent for path in (models / "arch/1_macro").glob("*/arch.yaml")):
-        name = folder.name
-        given = PublicInput(name, (models / "top.yaml.jinja2",),
-                            {"macro": name, "iso": name, "system": "ws_dummy_buffer_one_macro"})
         reading = read(given)
-        cells = [f"refused: {without_place(reading.refusal)}" if reading.refusal else "loads"]
-        with TemporaryDirectory() as ours, TemporaryDirectory() as real, open(os.devnull, "w") as silent:
-            try:
-                specification = get_spec(name, max_utilization=True)
-                call_mapper(specification, ours, time_limit=options.seconds, log_to=silent)
-                spec = load(Path(ours, "fadiff.input.yaml"), strict=False)
-                stats = evaluate(spec)
-                cells.append(f"{stats.cycles} cycles, {stats.energy_pj:.4g} pJ")
-                if options.timeloop and spec.mapping is not None:
-                    cells.append(compared_in_words(verify(spec, spec.mapping, stats, real_model()).differences))
-                    front_end.call_mapper(specification, real, environment=ALL_DIGITS, log_to=silent)
-                    same = Path(ours, f"{MAPPER}.map.txt").read_text() == Path(real, f"{MAPPER}.map.txt").read_text()
-                    cells.append(beside_the_mapper(spec, stats, Path(real), same))
-            except (FadiffError, KeyError, RuntimeError) as error:
-                cells.append(f"no result: {type(error).__name__}: {str(error).splitlines()[0]}")
-        write(row(name, *cells, *[""] * (4 - len(cells))))
+        ended = outcome(reading, options.seconds)
+        rows[given.name.partition(":")[0], ended] += 1
+        totals += counts(reading, not ended.startswith("refused"))
+    write(f"\n## {title}\n\n{heading('group', 'inputs', 'here')}")
+    for (group, ended), count in sorted(rows.items()):
+        write(row(group, count, ended))
+    return totals
 
 
-def beside_the_mapper(spec: Spec, ours: Stats, folder: Path, same: bool) -> str:
-    """The numbers that the real `timeloop-mapper` left in a folder, and whether ours for the `same` mapping are equal.
+TOTALS = ("inputs", "load strictly", "load leniently", "run")
 
-    For another mapping: the energy-delay product of ours over the real one's.
-    """
-    for part in ("map+stats.xml", "stats.txt"):
-        (folder / f"{MAPPER}.{part}").rename(folder / f"{MODEL}.{part}")
-    real = read_answer(folder, spec.problem.dataspace_names())
-    edp = ours.cycles * ours.energy_pj / (real["cycles"] * real["energy_pj"])
-    return (f"{real['cycles']} cycles, {real['energy_pj']:.4g} pJ: "
-            + (f"same loops, {compared_in_words(tuple(differences(real, compared(ours))))}" if same
-               else f"EDP here {edp:.4g} of it"))
+
+def counts(reading: Reading, runs: bool) -> Counter[str]:
+    """One input by the names of `TOTALS`."""
+    return Counter(dict(zip(TOTALS, (1, int(not reading.strict), int(reading.spec is not None), int(runs)),
+                            strict=True)))
 
 
 def without_place(message: str) -> str:
@@ -406,38 +315,33 @@ def without_place(message: str) -> str:
 def main() -> None:
     """Reads the arguments and writes the tables of the checkouts that are given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("exercises", "baseline", "dosa", "cosa", "frontend", "sparseloop", "sparsenaas", "cimloop"):
+    for name in ("exercises", "baseline", "dosa", "cosa", "frontend", "sparseloop", "sparsenaas"):
         parser.add_argument(f"--{name}", type=Path, metavar="DIR", help=f"a checkout of {name}")
-    parser.add_argument("--seconds", type=float, default=2.0, help="time limit of each search (0: only read)")
-    parser.add_argument("--no-layers", action="store_true", help="leave the layer files out")
-    parser.add_argument("--timeloop", action="store_true", help="compare with the real timeloop-model on the PATH")
+    parser.add_argument("--seconds", type=float, default=2.0, help="time limit of each search")
     parser.add_argument("--at-most", type=int, metavar="N", help="runs of Sparseloop and SparseNAAS, drawn at random")
     add_output(parser)
     options = parser.parse_args()
+    alexnet = "workloads/alexnet{}/_outputs_input.4.yaml"
+    parts: list[tuple[str, Path | None, Callable[[Path], Iterator[PublicInput]], Table]] = [
+        ("timeloop-accelergy-exercises: designs", options.exercises, designs, inputs_table),
+        ("timeloop-accelergy-exercises: tutorials", options.exercises, tutorials, inputs_table),
+        ("baseline-designs", options.baseline, baseline, inputs_table),
+        ("DOSA", options.dosa, lambda checkout: architectures(
+            checkout, "dataset/hw", f"dataset/{alexnet.format('')}"), inputs_table),
+        ("CoSA", options.cosa, lambda checkout: architectures(
+            checkout, "src/cosa/configs", f"src/cosa/configs/{alexnet.format('_graph')}"), inputs_table),
+        ("timeloop-python", options.frontend, examples, inputs_table),
+        ("Sparseloop's artifact", options.sparseloop, sparseloop, outcomes_table),
+        ("SparseNAAS", options.sparsenaas, sparsenaas, outcomes_table),
+        ("timeloop-accelergy-exercises: layers", options.exercises, layers, layers_table),
+        ("baseline-designs: layers", options.baseline, baseline_layers, layers_table),
+    ]
     with markdown(options.output) as write:
-        if options.exercises:
-            inputs_table(write, "timeloop-accelergy-exercises: designs", list(designs(options.exercises)), options)
-            inputs_table(write, "timeloop-accelergy-exercises: tutorials", list(tutorials(options.exercises)), options)
-        if options.baseline:
-            inputs_table(write, "baseline-designs", list(baseline(options.baseline)), options)
-        for title, checkout, folder, workloads in (
-                ("DOSA", options.dosa, "dataset/hw", "dataset/workloads/alexnet"),
-                ("CoSA", options.cosa, "src/cosa/configs", "src/cosa/configs/workloads/alexnet_graph")):
-            if checkout:
-                inputs_table(write, title, list(architectures(
-                    checkout, folder, f"{workloads}/_outputs_input.4.yaml")), options)
-        if options.frontend:
-            inputs_table(write, "timeloop-python", list(examples(options.frontend)), options)
-        for title, checkout, runs in (("Sparseloop's artifact", options.sparseloop, sparseloop),
-                                      ("SparseNAAS", options.sparsenaas, sparsenaas)):
-            if checkout:
-                outcomes_table(write, title, list(runs(checkout)), options)
-        if options.cimloop:
-            macros_table(write, "CiMLoop", options.cimloop, options)
-        if options.exercises and not options.no_layers:
-            layers_table(write, "timeloop-accelergy-exercises: layers", list(layers(options.exercises)), options)
-        if options.baseline and not options.no_layers:
-            layers_table(write, "baseline-designs: layers", list(baseline_layers(options.baseline)), options)
+        totals = [(title, table(write, title, list(inputs(checkout)), options))
+                  for title, checkout, inputs, table in parts if checkout]
+        write(f"\n## Repositories\n\n{heading('repository', *TOTALS)}")
+        for title, own in totals:
+            write(row(title, *(f"{own[key]:,}" for key in TOTALS)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Networks that others wrote, imported: layers, multiply-accumulates beside PyTorch's own count, and links.
 
-    python benchmarks/real_networks.py [NAME ...] [--onnx FILE ...] [--record FILE] [-o FILE]
+    python benchmarks/real_networks.py [NAME ...] [--every N] [--onnx FILE ...] [--record FILE] [-o FILE]
 
 Networks are those of `made_networks.py`, as far as their libraries are installed; ONNX files come from anywhere, their
 open axes set to 1 where they are batches and to `OPEN` else. "As counted" compares the layers, and what reads constants
@@ -84,11 +84,13 @@ class Imported:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--every", type=int, default=1, help="take every N-th network")
     parser.add_argument("--onnx", nargs="*", type=Path, default=[])
     parser.add_argument("--record", type=Path)
     add_output(parser)
     options = parser.parse_args()
-    names = options.names or ([] if options.onnx else [name for name in NETWORKS if installed(name)])
+    every = [] if options.onnx else [name for name in NETWORKS if installed(name)][::options.every]
+    names = options.names or every
     recorded: dict[str, Any] = {}
     table: list[Imported] = []
     with markdown(options.output) as write:

@@ -1,4 +1,4 @@
-"""Our own parts switched off, one by one, on all bundled designs and five networks: which of them pay, and where.
+"""Our own parts switched off, one by one, on all bundled designs and three networks: which of them pay, and where.
 
 Two kinds of runs, one of each for every network and design:
 
@@ -26,7 +26,7 @@ from fadiff_mapper.network.options import layer_search
 from fadiff_mapper.network.planning import NetworkDescent
 from fadiff_mapper.search.options import Effort
 
-NETWORKS = ("gpt3_6b7_block", "vgg19", "vgg16", "mobilenet_v1", "resnet18")
+NETWORKS = ("gpt3_6b7_block", "mobilenet_v1", "resnet18")
 DESIGNS = ("gemmini_large", "gemmini_small", "eyeriss_like", "simba_like", "weight_stationary", "output_stationary")
 
 PAPER = partial(descend, model="paper")

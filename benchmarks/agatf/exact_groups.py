@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import inf
 
 from benchmarks.agatf.fusion_space import FusionSpace, Nodes, SpaceGroup
+from benchmarks.agatf.import_networks import network
 from fadiff_mapper import NetworkOptions, map_layers
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.candidates import candidates
@@ -100,6 +102,13 @@ def space_with(task: SpaceTask, groups: tuple[SpaceGroup, ...]) -> FusionSpace:
     run = task.run
     return FusionSpace(run.workload, task.design, tuple(run.chains), dict(run.alone), run.joined,
                        with_candidates(task.number, groups), groups)
+
+
+@cache
+def space(name: str, design: str) -> FusionSpace:
+    """Every group of a network of `import_networks` on a design, evaluated, which takes seconds to a minute."""
+    task = space_task(network(name), design)
+    return space_with(task, tuple(space_group(task, segment) for segment in task.segments.values()))
 
 
 def with_candidates(number: Mapping[Nodes, int], groups: Sequence[SpaceGroup]) -> dict[Nodes, int]:

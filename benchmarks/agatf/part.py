@@ -18,12 +18,14 @@ from benchmarks.agatf.evaluation_orders import (
     played,
     until,
 )
+from benchmarks.agatf.exact_groups import space
 from benchmarks.agatf.fusion_game import FusionGame
-from benchmarks.agatf.import_networks import network
+from benchmarks.agatf.import_networks import INPUTS, network
 from benchmarks.agatf.planner_course import planner_course, without_second_reads
-from benchmarks.agatf.recorded_spaces import DESIGNS, NETWORKS, again, space
 from benchmarks.agatf.training import trained
 from benchmarks.papers.part import Cell, Job, Key, Part, Record, Shown, Table
+
+NETWORKS, DESIGNS = tuple(INPUTS), ("gemmini_large", "gemmini_small")
 
 OTHERS = ("resnet18", "vgg19", "mobilenet_v1", "gpt3_6b7_block", "llama3_8b_prefill", "mixtral_8x7b_prefill")
 """Bundled networks whose shapes the embedding learns from besides the networks that the agent is trained on."""
@@ -31,8 +33,8 @@ OTHERS = ("resnet18", "vgg19", "mobilenet_v1", "gpt3_6b7_block", "llama3_8b_pref
 RESIDUAL = ("resnet50", "mobilenet_v2")
 """Networks that add a tensor to an earlier one."""
 
-QUICK, FULL = (3, 500, 50, 2), (5, 5000, 200, 10)
-"""Seeds, episodes of training, episodes with random actions on a new network, and groups that are evaluated again."""
+QUICK, FULL = (3, 500, 50), (5, 5000, 200)
+"""Seeds, episodes of training, and episodes with random actions on a new network."""
 
 BELOW = 0.01
 """The part of an EDP to which a method has to come close."""
@@ -43,13 +45,12 @@ ORDERS = ("by our estimates", "by AGATF's cost model", "by estimates that are co
 
 def jobs(quick: bool) -> list[Job]:
     """Runs of the planner, of the methods that learn nothing, of agents on a network that they have not seen."""
-    seeds, episodes, tries, repeated = QUICK if quick else FULL
+    seeds, episodes, tries = QUICK if quick else FULL
     every = list(product(NETWORKS, DESIGNS))
     return [*(Job(("planner", *pair, "seed 0"), planner, (*pair, 0)) for pair in every),
             *(Job(("planner, same groups", *pair, "seed 0"), same_groups, (*pair, 0)) for pair in every
               if pair[0] in RESIDUAL),
             *(Job(("no learning", *pair), without_learning, pair) for pair in every),
-            *(Job(("again", *pair, f"{repeated} groups"), evaluated_again, (*pair, repeated)) for pair in every),
             *(Job(("agent", name, f"seed {seed}", f"{episodes} episodes", f"{tries} tries"), unseen,
                   (name, seed, episodes, tries)) for seed in range(seeds) for name in NETWORKS)]
 
@@ -61,7 +62,7 @@ def planner(name: str, design: str, seed: int) -> Record:
 
 
 def same_groups(name: str, design: str, seed: int) -> Record:
-    """A run of our planner without the groups that the recorded spaces lack."""
+    """A run of our planner without the groups that the spaces lack."""
     with without_second_reads():
         return planner(name, design, seed)
 
@@ -73,12 +74,6 @@ def without_learning(name: str, design: str) -> Record:
     return {"segments": len(one.number), "cpu_s": sum(group.cpu_s for group in one.groups),
             "naive": {**_record(naive), "plan": naive_plan}, "all": _record(all_groups(one)),
             "estimates": _record(hopeful(one, estimates_of(one)))}
-
-
-def evaluated_again(name: str, design: str, groups: int) -> Record:
-    """Evaluates some of the recorded groups again."""
-    evaluated, same = again(name, design, groups)
-    return {"evaluated": evaluated, "same": same}
 
 
 def unseen(name: str, seed: int, episodes: int, tries: int) -> Record:
@@ -111,10 +106,7 @@ def _record(ledger: Ledger) -> dict[str, Any]:
 
 def shown(records: Mapping[Key, Record]) -> Shown:
     """The tables of the runs that are there."""
-    same, repeated = (sum(record[what] for key, record in records.items() if key[0] == "again")
-                      for what in ("same", "evaluated"))
-    text = (f"Of the recorded groups {repeated} were evaluated again; {same} have the recorded energy and cycles.",)
-    return Shown(text, (edp_table(records), evaluations_table(records), training_table(records)))
+    return Shown((), (edp_table(records), evaluations_table(records), training_table(records)))
 
 
 def edp_table(records: Mapping[Key, Record]) -> Table:
@@ -135,7 +127,7 @@ def edp_table(records: Mapping[Key, Record]) -> Table:
         "The agent plans a network that it was not trained on, once, without random actions. Agent, all that fits and "
         "dynamic programming pick from the same groups, one for each segment; our planner also refines tile sizes, so "
         "its plan can be better than the optimum of these groups. Groups of the product may also keep the second "
-        "operand of a sum on the chip, which the recorded ones read twice: the last column.",
+        "operand of a sum on the chip, which those read twice: the last column.",
         ("", "", *[".4g"] * 8))
 
 
@@ -171,7 +163,7 @@ def training_table(records: Mapping[Key, Record]) -> Table:
         "network left out", "embedding, CPU s", "cost models, CPU s", "agent, CPU s", "groups evaluated",
         "their evaluation, CPU s", "error of the embedding"), tuple(rows),
         "Means over seeds. Groups evaluated are those that the agent asked for in its episodes; the cost models see "
-        "all recorded groups of the three networks. Error: mean square of features that come back from the embedding, "
+        "all groups of the three networks. Error: mean square of features that come back from the embedding, "
         "in standard deviations.", ("", ".1f", ".1f", ".1f", ".0f", ".0f", ".3f"))
 
 

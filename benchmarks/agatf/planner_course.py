@@ -71,7 +71,7 @@ def planner_course(workload: Workload, design: str, seed: int) -> PlannerCourse:
 def without_second_reads() -> Iterator[None]:
     """While it is open, no group of the planner keeps a residual operand on the chip for its second reader.
 
-    The recorded spaces have no such groups, so that the planner picks from the same ones.
+    The spaces have no such groups, so that the planner picks from the same ones.
     """
     with patch.object(planning, "with_second_reads", lambda *_: []):
         yield

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .course import Axis, course, edp_after
-from .methods import FUSED, METHODS, ONE_TILING, TIMELOOP, UNFUSED
+from .methods import FUSED, METHODS, ONE_TILING, UNFUSED
 from .networks import NETWORKS
 from .part import Key, Part, Picture, Record, Shown
 from .pictures import COLOURS, plain, svg_of
@@ -33,8 +33,7 @@ def shown(records: Mapping[Key, Record]) -> Shown:
     text = ("Lines are medians over the seeds, bands reach from the first to the third quartile. A line begins where "
             "all seeds have a legal mapping of every layer, and ends where the first run ends; EDPs above "
             f"{HIGHEST:,.0f} times the least one are cut off. Runs are those of Table 1, evaluations legal mappings. "
-            "Methods with one seed have no band, and timeloop-mapper, which tells its best mapping at its end alone, "
-            "is a dot.",)
+            "Methods with one seed have no band.",)
     return Shown(text, (), tuple(pictures))
 
 
@@ -46,9 +45,8 @@ def drawn(network: str, records: Mapping[Key, Record]) -> Picture:
     least = min((pairs[-1][1] for record in records.values() if (pairs := course(record, "cpu_s"))), default=1.0)
     for axes, axis in ((left, "cpu_s"), (right, "evaluations")):
         for method in methods:
-            if axis == "cpu_s" or method != TIMELOOP:
-                runs = [record for key, record in records.items() if key[2] == method]
-                _line(axes, axis, runs, method)    # type: ignore[arg-type]
+            runs = [record for key, record in records.items() if key[2] == method]
+            _line(axes, axis, runs, method)    # type: ignore[arg-type]
         axes.set(xscale="log", yscale="log", xlabel=LABELS[axis])    # type: ignore[index]
         plain(axes)
     left.set(ylabel="EDP, pJ x cycles", ylim=(least / 1.5, least * HIGHEST))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from . import timeloop_search
 from .course import LayerCourse, NetworkCourse
 from .encoded_search import Budget, LayerObjective
 from .encoding import Encoding
@@ -16,18 +15,14 @@ from .part import Record
 LAYER_SEARCHES = {"Bayesian": "bayesian", "genetic": "genetic", "random": "random_search"}
 """Modules whose `search` maps a layer by itself through the encoding."""
 
-DOSA, TIMELOOP, ONE_TILING = "gradient, DOSA's settings", "timeloop-mapper", "genetic, one tiling for all layers"
+DOSA, ONE_TILING = "gradient, DOSA's settings", "genetic, one tiling for all layers"
 UNFUSED, FUSED = "ours without fusion", "ours"
 
 TO_THEIR_END = (DOSA, UNFUSED, FUSED)
 """Methods that end by themselves, whatever the effort."""
 
-METHODS = (DOSA, *LAYER_SEARCHES, TIMELOOP, UNFUSED, FUSED, ONE_TILING)
+METHODS = (DOSA, *LAYER_SEARCHES, UNFUSED, FUSED, ONE_TILING)
 """In the order of the tables' columns."""
-
-SEEDLESS = (TIMELOOP,)
-"""Methods that always find the same."""
-
 
 WARM_UP = 25
 """Evaluations of a search before the first one that is measured: libraries load parts of themselves on first use."""
@@ -64,11 +59,6 @@ QUICK = Effort((0.1, 0.4), (100, 1000))
 FULL = Effort((1.0, 10.0), (1000, 10000))
 
 
-def available(methods: Sequence[str]) -> tuple[str, ...]:
-    """The methods whose programs are installed; libraries are needed for the part as a whole."""
-    return tuple(name for name in methods if name != TIMELOOP or timeloop_search.installed())
-
-
 def run_method(method: str, network: str, design: str, seed: int, effort: Effort) -> Record:
     """Runs a method on a network and returns its course as a record.
 
@@ -86,8 +76,6 @@ def searcher(method: str, effort: Effort) -> Callable[[NetworkQuestion, int], Ne
     """A method as a function of a network and a seed."""
     if method in LAYER_SEARCHES:
         return lambda question, seed: search_layers(LAYER_SEARCHES[method], question, effort.whole, seed)
-    if method == TIMELOOP:
-        return lambda question, _: timeloop_search.search(question, effort.cpu_s[1])
     if method == ONE_TILING:
         module = import_module(f"{__package__}.one_tiling")
         return lambda question, seed: module.search(question, effort.whole, seed)

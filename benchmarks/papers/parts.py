@@ -7,8 +7,8 @@ from importlib import import_module
 from .part import Part
 
 MODULES = {"table1": "benchmarks.papers.table1", "figure4": "benchmarks.papers.figure4",
-           "figure3": "benchmarks.papers.figure3", "accelforge": "benchmarks.papers.beside_accelforge",
-           "agatf": "benchmarks.agatf.part", "ablations": "benchmarks.agatf.ablations"}
+           "figure3": "benchmarks.papers.figure3", "agatf": "benchmarks.agatf.part",
+           "ablations": "benchmarks.agatf.ablations"}
 """The module of each part, in the order of the page; each has a constant `PART`."""
 
 

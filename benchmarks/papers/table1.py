@@ -10,7 +10,7 @@ import optuna  # noqa: F401  the part is left out where an optimiser's library i
 import pymoo  # noqa: F401
 
 from .course import Axis, course, edp_after
-from .methods import DOSA, FULL, METHODS, ONE_TILING, QUICK, SEEDLESS, TIMELOOP, TO_THEIR_END, available, run_method
+from .methods import DOSA, FULL, METHODS, ONE_TILING, QUICK, TO_THEIR_END, run_method
 from .networks import DESIGNS, NETWORKS
 from .paper_ratios import ratios, savings
 from .part import Cell, Job, Key, Part, Record, Shown, Table
@@ -18,14 +18,10 @@ from .spread import spread_text
 
 SEEDS = {"gemmini_large": 5, "gemmini_small": 5}
 
-QUICK_SEEDS = {"gemmini_large": 5, "gemmini_small": 2}
-"""Figure 4 wants five on the large design."""
+QUICK_SEEDS = {"gemmini_large": 2, "gemmini_small": 2}
 
 QUICK_DOSA_SEEDS = {"gemmini_large": 1, "gemmini_small": 1}
 """A descent with DOSA's settings takes up to a minute, ten times as long as the other runs."""
-
-ONCE = (*SEEDLESS, ONE_TILING)
-"""Methods that run once."""
 
 AXES: dict[Axis, str] = {"cpu_s": "s of processor time a layer", "evaluations": "evaluations a layer"}
 
@@ -43,8 +39,7 @@ TEXT = (
     "trials of the Parzen estimator take half a minute a layer. Ours starts 64 chains a layer at random mappings, few "
     "of them legal, and tries 768 mappings a round: it is made for many evaluations a second, not for few.",
     "The descent with DOSA's settings is ours, on our relaxed model, from random starts; every mapping that it draws "
-    "is evaluated exactly, and its steps cost time alone. timeloop-mapper tells its best mapping at its end, prints "
-    "no count of evaluations, and has no seed: it runs once.",
+    "is evaluated exactly, and its steps cost time alone.",
     "\"One tiling for all layers\" is an encoding of public code, shown once, not meant as a method: every place has "
     "one factor for each dimension, the same for all layers and independent of other places. Factors that do not "
     "divide are rounded down to a divisor here, as the exact model has no padded factors. One seed.")
@@ -57,7 +52,7 @@ def jobs(quick: bool) -> list[Job]:
     for seed in range(max(SEEDS.values())):
         for design in DESIGNS:
             for network in NETWORKS:
-                for method in available(METHODS):
+                for method in METHODS:
                     if seed < seeds_of(method, design, quick):
                         # Methods that end by themselves do not depend on the effort.
                         name = "to its end" if method in TO_THEIR_END else effort.name
@@ -68,7 +63,7 @@ def jobs(quick: bool) -> list[Job]:
 
 def seeds_of(method: str, design: str, quick: bool) -> int:
     """The number of seeds of a method."""
-    if method in ONCE:
+    if method == ONE_TILING:
         return 1
     return ((QUICK_DOSA_SEEDS if method == DOSA else QUICK_SEEDS) if quick else SEEDS)[design]
 
@@ -76,7 +71,7 @@ def seeds_of(method: str, design: str, quick: bool) -> int:
 def shown(records: Mapping[Key, Record]) -> Shown:
     """Tables at two budgets of each kind, and ratios beside the paper's."""
     effort = QUICK if any(key[4] == QUICK.name for key in records) else FULL
-    tables = [table_at(records, axis, limit, effort.cpu_s[1]) for axis in AXES for limit in getattr(effort, axis)]
+    tables = [table_at(records, axis, limit) for axis in AXES for limit in getattr(effort, axis)]
     return Shown(TEXT, (*tables, ratios(records, effort.cpu_s[1]), savings(records), ends(records)))
 
 
@@ -93,9 +88,9 @@ def columns(records: Mapping[Key, Record]) -> list[str]:
     return [method for method in METHODS if any(key[2] == method for key in records)]
 
 
-def table_at(records: Mapping[Key, Record], axis: Axis, limit: float, largest: float) -> Table:
+def table_at(records: Mapping[Key, Record], axis: Axis, limit: float) -> Table:
     """EDPs of all methods at one budget."""
-    methods = [name for name in columns(records) if name != TIMELOOP or (axis == "cpu_s" and limit == largest)]
+    methods = columns(records)
     rows = [(network, design, *(spread_text(edps(records, network, design, method, axis, limit)) for method in methods))
             for design in DESIGNS for network in NETWORKS]
     reached = [column for column, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
@@ -106,8 +101,8 @@ def table_at(records: Mapping[Key, Record], axis: Axis, limit: float, largest: f
 
 
 def seeds_told(records: Mapping[Key, Record]) -> str:
-    """The seeds behind the entries of a table, by design, without methods that run once."""
-    counts = {design: Counter(key[:3] for key in records if key[1] == design and key[2] not in ONCE).values()
+    """The seeds behind the entries of a table, by design, without the method that runs once."""
+    counts = {design: Counter(key[:3] for key in records if key[1] == design and key[2] != ONE_TILING).values()
               for design in DESIGNS}
     return ", ".join(f"{design} {min(of)}" + (f" to {max(of)}" if max(of) > min(of) else "")
                      for design, of in counts.items() if of) or "none"

@@ -4,12 +4,12 @@
     python -m benchmarks.results --render     no measurement: pages and plots of the recorded data, a few seconds
     python -m benchmarks.results --list       runs, their minutes, and the commits of their data
 
-NAME is a run, or a page for all of its runs; by default all runs of the present version, without the studies. A run is
-left out if the package is the same as at
-the commit of its data, so that a stopped command goes on where it was; `--again` measures anyway. Some runs need
-checkouts or tables of others, as folders or files of DIR (`--inputs`), or Timeloop on the PATH; they are named and left
-out otherwise. With `--jobs 2` runs go on two at a time, and those that measure time one by one afterwards. `--quick`
-makes shorter runs, in less than 30 minutes, and writes into build/results, not docs/results.
+NAME is a run, or a page for all of its runs; by default all runs. A run is left out if its data are of the present
+package, so that a stopped command goes on where it was, and all data are of one commit once all runs are made;
+`--again` measures anyway. Some runs need checkouts or tables of others, as folders or files of DIR (`--inputs`); they
+are named and left out otherwise. With `--jobs 2` runs go on two at a time, the longest first, and those that measure
+time one by one afterwards. `--quick` makes shorter runs, in less than 30 minutes, and writes into build/results, not
+docs/results.
 """
 
 from __future__ import annotations
@@ -32,16 +32,13 @@ from benchmarks.provenance import commit, processor
 from .data import Record, read_record, read_tables, record_text
 from .pages import ROOT, TEMPLATES, with_results, written
 from .plots import draw
-from .runs import PAGES, RUNS, STUDIES, STUDY_PAGES, Run
-
-EVERY: dict[str, Run] = RUNS | STUDIES
-PACKAGE = ("fadiff_mapper", "timeloop_specs", "setup.py")
+from .runs import PAGES, RUNS
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.results", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*EVERY, *PAGES, *STUDY_PAGES, []])
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*RUNS, *PAGES, []])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--render", action="store_true")
@@ -59,13 +56,14 @@ def main() -> int:
         if not (data / file.name).exists():
             shutil.copy(file, data)
     if options.list:
-        for name, run in EVERY.items():
+        for name, run in RUNS.items():
             file = data / f"{name}.json"
             told = f"{read_record(file).commit[:24]} of {read_record(file).date}" if file.exists() else "no data"
-            print(f"{name:24} {run.minutes:5g} min  {told}{'' if run.output else ', by hand'}")
+            print(f"{name:24} {run.minutes:5g} min  {told}")
+        print(sources(data))
         return 0
     if not options.render:
-        names = [name for asked in options.names or RUNS for name in ([asked] if asked in EVERY else runs_of(asked))]
+        names = [name for asked in options.names or RUNS for name in ([asked] if asked in RUNS else runs_of(asked))]
         measure(list(dict.fromkeys(names)), options, data)
     texts = written(data)
     for name, text in texts.items():
@@ -75,69 +73,73 @@ def main() -> int:
     if output.resolve() == recorded.parent.resolve():
         readme = ROOT / "README.md"
         readme.write_text(with_results(readme.read_text(encoding="utf-8"), texts["readme"]), encoding="utf-8")
-    print(f"{len(texts) - 1} pages in {output}")
+    print(f"{len(texts) - 1} pages in {output}; {sources(data)}")
     return 0
 
 
 def runs_of(page: str) -> list[str]:
     """The runs whose data a page shows."""
     text = (TEMPLATES / f"{page}.md.jinja").read_text(encoding="utf-8")
-    return [name for name in EVERY if f'"{name}"' in text]
+    return [name for name in RUNS if f'"{name}"' in text]
+
+
+def sources(data: Path) -> str:
+    """How many records there are, and of which commits and machines."""
+    records = [read_record(file) for file in sorted(data.glob("*.json"))]
+    commits, machines = (dict.fromkeys(getattr(record, name) for record in records) for name in ("commit", "machine"))
+    return f"{len(records)} records of commit {', '.join(commits)}, on {' and '.join(machines)}"
 
 
 def measure(names: list[str], options: argparse.Namespace, data: Path) -> None:
     """Makes the runs that are not up to date, one after the other; a failed one is told and left out."""
-    todo = []
+    todo, package = [], commit()
     for name in names:
-        run, file = EVERY[name], data / f"{name}.json"
-        folders = {word: options.inputs / word for word in re.findall(r"\{([^}]+)\}", run.command) if word != "WORK"}
-        missing = [str(path) for path in folders.values() if not path.exists()]
-        missing += [program for program in run.programs if not shutil.which(program)]
-        if not run.output:
-            print(f"{name}: by hand, `{run.command}`")
-        elif options.quick and run.quick is None:
+        run, file = RUNS[name], data / f"{name}.json"
+        inputs = {word: options.inputs / word for word in re.findall(r"\{([^}]+)\}", run.command) if word != "WORK"}
+        missing = [str(path) for path in inputs.values() if not path.exists()]
+        if options.quick and run.quick is None:
             continue
-        elif missing:
+        if missing:
             print(f"{name}: left out, {' and '.join(missing)} missing")
-        elif not options.again and file.exists() and unchanged(read_record(file)):
+        elif not options.again and file.exists() and read_record(file).commit == package:
             print(f"{name}: up to date")
         else:
-            words = {key: str(path.resolve()) for key, path in folders.items()} | {"WORK": str(options.work)}
+            words = {key: str(path.resolve()) for key, path in inputs.items()} | {"WORK": str(options.work / package)}
             command = re.sub(r"\{([^}]+)\}", lambda word, words=words: words[word[1]], run.command)
             todo.append((name, shlex.split(command) + shlex.split(run.quick or "" if options.quick else "")))
-    minutes = [EVERY[name].quick_minutes if options.quick else EVERY[name].minutes for name, _ in todo]
-    print(f"{len(todo)} runs, about {sum(minutes):.0f} minutes of processor time")
-    options.work.mkdir(parents=True, exist_ok=True)
+    todo.sort(key=lambda run: -minutes(run[0], options.quick))
+    alone = [run for run in todo if RUNS[run[0]].alone]
+    others = [run for run in todo if run not in alone]
+    single, shared = ([minutes(name, options.quick) for name, _ in runs] for runs in (alone, others))
+    print(f"{len(todo)} runs, about {sum(single) + max(sum(shared) / options.jobs, *shared[:1], 0):.0f} minutes")
+    (options.work / package).mkdir(parents=True, exist_ok=True)
 
     def make(name: str, arguments: list[str]) -> None:
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "tables.md")
-            ended = subprocess.run([sys.executable, *arguments, EVERY[name].output, str(file)], cwd=ROOT,
+            ended = subprocess.run([sys.executable, *arguments, RUNS[name].output, str(file)], cwd=ROOT,
                                    capture_output=True, text=True, check=False,
                                    env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"})
             tables = read_tables(file.read_text(encoding="utf-8")) if file.exists() else []
         if ended.returncode or not tables:
             print(f"{name}: failed\n{ended.stderr[-2000:]}", flush=True)
             return
-        given = EVERY[name].command + f" {EVERY[name].quick}" * bool(options.quick)
-        record = Record("python " + re.sub(r"[{}]", "", given).replace("WORK/", ""), commit(), today(),
+        given = RUNS[name].command + f" {RUNS[name].quick}" * bool(options.quick)
+        record = Record("python " + re.sub(r"[{}]", "", given).replace("WORK/", ""), package, today(),
                         f"{processor()}, {os.cpu_count()} cores, {instructions()}", tables)
         (data / f"{name}.json").write_text(record_text(record), encoding="utf-8")
         print(f"{name}: {(time.perf_counter() - start) / 60:.1f} min", flush=True)
 
     with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(lambda run: make(*run), [run for run in todo if not EVERY[run[0]].alone]))
-    for run in todo:
-        if EVERY[run[0]].alone:
-            make(*run)
+        list(pool.map(lambda run: make(*run), others))
+    for run in alone:
+        make(*run)
 
 
-def unchanged(record: Record) -> bool:
-    """Whether the package is the same as at the commit of a record."""
-    ended = subprocess.run(["git", "diff", "--quiet", record.commit.split()[0].rstrip(","), "--", *PACKAGE], cwd=ROOT,
-                           capture_output=True, check=False)
-    return ended.returncode == 0
+def minutes(name: str, quick: bool) -> float:
+    """Processor time of a run."""
+    return RUNS[name].quick_minutes if quick else RUNS[name].minutes
 
 
 def instructions() -> str:

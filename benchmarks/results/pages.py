@@ -13,7 +13,7 @@ from benchmarks.provenance import heading, row
 
 from .data import Record, Table, read_record
 from .plots import PLOTS, numbers
-from .runs import PAGES, RUNS, STUDIES, STUDY_PAGES
+from .runs import PAGES, RUNS
 
 TEMPLATES = Path(__file__).with_name("pages")
 ROOT = Path(__file__).parents[2]
@@ -55,12 +55,11 @@ def written(data: Path) -> dict[str, str]:
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined,
                                      trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
     environment.globals |= {"find": find, "table": table, "sections": sections, "cell": cell, "plot": plot,
-                            "records": records, "pages": PAGES, "runs": RUNS, "study_pages": STUDY_PAGES,
-                            "studies": STUDIES, "title": page_title}
+                            "records": records, "pages": PAGES, "runs": RUNS, "title": page_title}
     environment.filters |= {"numbers": known_numbers, "median": statistics.median,
                             "geometric_mean": statistics.geometric_mean}
     texts = {}
-    for name in [*PAGES, *STUDY_PAGES, "index", "readme"]:
+    for name in [*PAGES, "index", "readme"]:
         used.clear()
         text = environment.get_template(f"{name}.md.jinja").render()
         texts[name] = text if name in ("index", "readme") else f"{text.rstrip()}\n\n{measured(used, records)}"

@@ -14,8 +14,8 @@ Groups. Each segment has a bound of its own (`LeastGroup`): a set of points of e
 of the segment is above one. It begins with a single point: what each layer costs on the chip at least, and each word
 from and to the outermost level once. Where the price of a segment matters, branch and bound over its loops, tile sizes
 and residencies divides the groups further (`kernel/group_bound.hpp`). Designs on which several levels could be homes,
-and layers with packed elements, keep the single point. A segment that finds or leaves lasting tensors has a bound for
-each choice of them, with these in the home.
+layers whose elements are no whole words in the home or the outermost level, and segments with scores that a mask hides
+keep the single point. A segment that finds or leaves lasting tensors has a bound for each choice of them.
 
 Networks. At prices per pJ and per cycle, the cheapest plan is a shortest path through every chain, over layers by
 themselves and segments, whose states say which tensors lie in the home; what the plans of a network can reach lies
@@ -271,7 +271,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         alone[name] = LeastLayer(repeats[name] * bound.energy_pj, repeats[name] * bound.cycles,
                                  repeats[name] ** 2 * bound.edp)
     costs = word_costs(layers[0])
-    packed = any(space.bits for spec in layers for space in spec.problem.dataspaces)
+    packed = not all(in_words(spec, levels) for spec in layers)
     masked = masked_work(segments) if hardware.arch.skips_masked else {}
     operators = {node.name: node.layer for node in workload.layers if node.layer}
     in_groups: dict[Hashable, list[LayerInGroup]] = {}
@@ -311,7 +311,8 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                 least.with_words = replace(
                     alone[name], energy_pj=max(alone[name].energy_pj, point.energy_pj + words.energy_pj),
                     cycles=max(alone[name].cycles, point.cycles + words.cycles)), words
-        if len(levels) == 1 and not packed and not masked:  # parts count words of elements, in all steps
+        # parts count an element as a word, in all steps
+        if len(levels) == 1 and not packed and masked.keys().isdisjoint(segment.nodes):
             least.parts = partial(divided, hardware, segment, [layer for layer, in homed], costs, translated, own)
         return least
 
@@ -380,6 +381,14 @@ def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> Ope
         cycles = repeat + max([demand[level] / limits[level] for level in limited], default=0.0)
         saved.append(OperatingPoint(float(pj + leak * cycles), float(cycles)))
     return summed(saved)
+
+
+def in_words(spec: Spec, homes: Sequence[int]) -> bool:
+    """Whether an element of each tensor is one word in the homes and the outermost level, and a partial sum is at least
+    one word in every level."""
+    whole, partial = element_shares(spec.arch, spec.problem)
+    sums = partial[:, spec.problem.dataspaces.index(spec.problem.output)]
+    return bool((whole[[*homes, -1]] == 1).all() and (sums >= 1).all())
 
 
 def needed_shares(segment: Segment) -> list[float]:

@@ -473,7 +473,7 @@ def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: 
     inside = any(output.name not in level.bypass for level in design.levels[:home])     # a level that finishes sums
     for index in range(home if inside else home + 1, len(result)):
         if completion is SumCompletion.IN_TURN and index > home:
-            result[index] = _innermost(result[index], summed)
+            result[index] = _innermost(result[index], problem)
         else:
             result[index] = _fixed(result[index], summed if completion is SumCompletion.INSIDE else output.dimensions)
     return result
@@ -491,11 +491,15 @@ def _ones(loops: LoopConstraint, dims: Iterable[str]) -> LoopConstraint:
                    minimum={dim: least for dim, least in loops.minimum.items() if dim not in fixed})
 
 
-def _innermost(level: LevelConstraints, dims: set[str]) -> LevelConstraints:
-    """Loops over some dimensions are inside the others; loops are 1 where the design's own order is another."""
-    loops = level.temporal
-    between = sorted(dims - {*loops.inner, *loops.outer})
-    misplaced = {dim for dim in loops.inner if dim not in dims} | {dim for dim in loops.outer if dim in dims}
+def _innermost(level: LevelConstraints, problem: Problem) -> LevelConstraints:
+    """Loops that add to outputs are inside the others; loops are 1 where the design's own order is another.
+
+    Taps come first, so that windows slide: with another loop inside theirs each tap would bring in a whole window.
+    """
+    loops, summed = level.temporal, set(problem.dimensions) - problem.output.dimensions
+    taps = {term.dimension for space in problem.dataspaces for rank in space.ranks if len(rank) > 1 for term in rank}
+    between = sorted(summed - {*loops.inner, *loops.outer}, key=lambda dim: (dim not in taps, dim))
+    misplaced = {dim for dim in loops.inner if dim not in summed} | {dim for dim in loops.outer if dim in summed}
     return _fixed(replace(level, temporal=replace(loops, inner=(*loops.inner, *between))), misplaced)
 
 

@@ -30,7 +30,7 @@ SAME = _kernel.SAME
 
 @dataclass(frozen=True)
 class Effort:
-    """Schedule of the search of one layer; users name one of `EFFORTS`. `docs/results/schedules.md` has the figures."""
+    """Schedule of the search of one layer; users name one of `EFFORTS`."""
 
     chains: int = 64                     # Chains of the refinement; with more, each tries too few neighbours for the
                                          # evaluations it takes

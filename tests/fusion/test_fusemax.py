@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+MUL = 8.825     # pJ of a product in the lanes of `inference/fusemax_like`
 
 
 @pytest.fixture(autouse=True)
@@ -28,3 +29,20 @@ def test_bytes_seconds_and_energy_are_those_of_the_mappings(case: str, model: st
     assert (moved, seconds) == (pytest.approx(float(published["traffic_bytes"]), rel=1e-12),
                                 pytest.approx(float(published["latency_s"]), rel=1e-12))
     assert energy == pytest.approx(float(published["energy_pj"]), rel=2e-5)
+
+
+@pytest.mark.slow
+def test_charges_add_up_to_the_energies_of_the_proposal_and_of_our_plan() -> None:
+    import fusemax
+    from fusemax import COMPUTE
+    _, _, energy = fusemax.attention("attn-binding", "BERT", "1K")
+    assert sum(fusemax.proposal_charges("BERT", "1K").values()) == pytest.approx(energy, rel=2e-4)  # but for registers
+    plan = fusemax.planned("BERT", "1K", fusemax.machine())
+    charges = fusemax.own_charges(plan, 1024)
+    assert sum(charges.values()) == pytest.approx(plan.stats.energy_pj, rel=1e-9)
+    assert [loop.tile for loop in plan.groups[0].group.loops if loop.dim == "C"] == [512]   # two tiles of keys
+    heads, scores, results = 64 * 12, 1024 * 1024, 1024 * 64
+    on_a_score = 128 * COMPUTE["mac"] + COMPUTE["max"] + 6 * COMPUTE["mac"] + 2 * COMPUTE["add"]
+    on_a_row = COMPUTE["max"] + 6 * COMPUTE["mac"] + MUL + 2 * COMPUTE["add"]
+    assert charges["operations"] == pytest.approx(
+        heads * (scores * on_a_score + 1024 * on_a_row + results * (MUL + COMPUTE["div"])), rel=1e-9)

@@ -97,6 +97,22 @@ def test_no_group_in_any_loops_is_below_its_bound(name: str, design: str) -> Non
             compared += 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "design"), [("resnet18", "gemmini_small"), ("gpt3_6b7_block", "gemmini_large")])
+def test_no_group_of_whole_words_is_below_its_bound(name: str, design: str) -> None:
+    """Elements of a byte in memories of bytes, sums of 32 bits: parts of groups count words."""
+    bits = {"Weights": 8, "Inputs": 8, "Outputs": {"bits": 8, "partial": 32}}
+    run, random = bounded_run(load_network(f"bundled:networks/{name}", bits=bits), design), Random(5)
+    least = least_of(run.workload, run.hardware, run.results, run.segments)
+    assert least and any(group.parts() for group in least.groups.values())
+    short = [segment for segment in run.segments if len(segment.nodes) < 5]
+    memory, compared = TileMemory(), 0
+    while compared < 12:
+        for segment, _, point in drawn_points(random, run, short, memory):
+            assert_bounds(least, segment.nodes, point)
+            compared += 1
+
+
 ODD = {  # input and (outputs, kernel, stride, padding) of each convolution
     "a stride above its window": ((16, 8, 8), ((16, 1, 1, 0), (1, 1, 2, 0))),
     "points that a later layer leaves out": ((8, 14, 8), ((8, 1, 1, 0), (8, 1, 1, 0), (1, (5, 1), (5, 1), 0))),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from small_specs import product
 
-from benchmarks.papers import timeloop_search
 from benchmarks.papers.course import LayerCourse
 from benchmarks.papers.encoded_search import Budget, LayerObjective
 from benchmarks.papers.encoding import Encoding
@@ -100,9 +99,3 @@ def test_our_search_finds_the_optimum_and_counts_legal_mappings_alone() -> None:
     our_plan.mapped_layer(SPEC, NetworkOptions(threads=1), course, notes)
     assert course.points[-1][2] * course.points[-1][3] == pytest.approx(least(mapping_task(SPEC)), rel=1e-12)
     assert course.points[-1][1] <= course.evaluations < notes["looked_at"]
-
-
-@pytest.mark.skipif(not timeloop_search.installed(), reason="timeloop-mapper is not on the PATH")
-def test_timeloop_mapper_finds_the_optimum() -> None:
-    course = timeloop_search.search(question(), 0.5).layers[0]
-    assert course.points[-1][2] * course.points[-1][3] == pytest.approx(least(mapping_task(SPEC)), rel=1e-12)

@@ -1,32 +1,21 @@
-"""The recorded spaces: whole, and cut by dynamic programming as well as can be."""
+"""A space has a group for every segment, and is cut by dynamic programming as well as can be."""
 
 from __future__ import annotations
-
-from itertools import product
 
 import numpy as np
 import pytest
 
-from benchmarks.agatf.exact_groups import LONGEST
+from benchmarks.agatf.exact_groups import LONGEST, space
 from benchmarks.agatf.fusion_space import FusionSpace, Nodes
-from benchmarks.agatf.recorded_spaces import DESIGNS, NETWORKS, file_of, finished, space
-
-EVERY = list(product(NETWORKS, DESIGNS))
 
 
-@pytest.mark.parametrize(("name", "design"), EVERY)
-def test_every_group_is_recorded_and_every_segment_is_a_part_of_a_chain(name: str, design: str) -> None:
-    assert finished(file_of(name, design))
-    one = space(name, design)
+@pytest.mark.slow
+def test_every_segment_is_a_part_of_a_chain_and_no_cut_is_better_than_that_of_dynamic_programming() -> None:
+    one = space("vgg16", "gemmini_large")
     parts = {chain[start:stop] for chain in one.chains for start in range(len(chain))
              for stop in range(start + 2, min(start + LONGEST, len(chain)) + 1)}
     assert set(one.number) <= parts
     assert {layer for chain in one.chains for layer in chain} == {node.name for node in one.workload.layers}
-
-
-@pytest.mark.parametrize(("name", "design"), EVERY)
-def test_no_cut_of_all_groups_is_better_than_that_of_dynamic_programming(name: str, design: str) -> None:
-    one = space(name, design)
     known = {nodes: point for nodes in one.number if (point := one.exact(nodes))}
     assert one.log_edp(one.best_cut(known)) == pytest.approx(least_log_edp(one), abs=1e-12)
 
