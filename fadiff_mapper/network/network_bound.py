@@ -372,7 +372,8 @@ def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> Ope
     saved = []
     for name in [*(operand for _, operand, there in residents.operands if there),
                  *([problem.output.name] if residents.made else [])]:
-        words = repeat * problem.tensor_size(space_of(problem, name)) * shares[:, names.index(name)]
+        words = problem.tensor_size(space_of(problem, name)) * shares[:, names.index(name)]
+        words = repeat * np.ceil(words / machine.block[:, 0]) * machine.block[:, 0]     # whole blocks in each run
         demand = words * machine.bandwidth_scale[:, names.index(name), 0]
         pj = (energy.update[-1, 0] + address[-1]) * words[-1] if name == problem.output.name else (
             (energy.read[-1, 0] + address[-1]) * words[-1] + (energy.fill[home, 0] + address[home]) * words[home])
