@@ -426,7 +426,7 @@ def machine() -> Spec:
         (file := Path(folder) / "fusemax.yaml").write_text(text, encoding="utf-8")
         spec = load(file, "bundled:layers/llama3_8b_decode/fc_4096_1024")
     (vector,) = spec.arch.units
-    array = replace(vector, name=spec.arch.arithmetic.name, lanes=SIDE * SIDE, operations={
+    array = replace(vector, name=spec.arch.arithmetic.name, lanes=SIDE * SIDE, level=0, operations={
         name: vector.operations[name] for name in ("max", "add", "exp")})
     return replace(spec, arch=replace(spec.arch, units=(vector, array)))
 

@@ -2,7 +2,8 @@
 
 Class of plans. Every layer runs by itself, in any mapping within the design's constraints, or in a fused group of
 layers that follow one another in a chain, as `fusion` evaluates it: any shared loops with tiles of any sizes, even and
-uneven; any level on the chip with a single instance as home of each intermediate; halos kept, in whole tiles, or
+uneven; any level on the chip with a single instance as home of each intermediate, or, of two layers, a level whose
+instances divide it (`candidates.divisions`); halos kept, in whole tiles, or
 computed again; operands of a group resident or not, along any loops; partial sums that stay where they are summed up,
 rest in the home or are spilled; residual operands read on the chip or from outside; any mapping of every tile within
 the design's constraints, with factors that divide the tile. Loops cut only what the operators in between pass on in
@@ -37,7 +38,7 @@ from typing import Any
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.fusion.candidates import alike, cut_dims, shared_loops
+from fadiff_mapper.fusion.candidates import alike, cut_dims, divisions, shared_loops
 from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, homes
 from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, other_reads, summed, word_costs
 from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_all_runs
@@ -279,7 +280,9 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         single_key = () if segment.links else (id(specs[segment.nodes[0]]), segment.repeat)
         segment_key = segment.key, lasting, *single_key
         if segment_key not in groups:
-            own = []
+            own, divided_at = [], [hardware.level(stay.level) for stay in divisions(
+                hardware, segment, [specs[name].constraints for name in segment.nodes])]
+            homes_of = (*levels, *dict.fromkeys(divided_at))
             for index, (name, problem, share) in enumerate(zip(
                     segment.nodes, segment.problems, needed_shares(segment), strict=True)):
                 handed = {link.tensor: False for before, link in enumerate(segment.links)
@@ -289,10 +292,10 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                 if index + 1 < len(segment.nodes):
                     handed[problem.output.name] = (segment.links[index].written_whole
                                                    and index not in segment.read_inside)
-                key = id(specs[name]), problem.dimensions, tuple(handed.items()), lasting[index]
+                key = id(specs[name]), problem.dimensions, tuple(handed.items()), lasting[index], homes_of
                 if key not in known:
                     spec = over_all_runs(specs[name], operators[name], problem.dimensions)
-                    known[key] = [in_group(spec, home, handed, lasting[index]) for home in levels]
+                    known[key] = [in_group(spec, home, handed, lasting[index]) for home in homes_of]
                 own.append([replace(layer, done=share * masked.get(name, 1.0)) for layer in known[key]])
             groups[segment_key] = LeastGroup(OperatingPoint(
                 *(segment.repeat * sum(min(getattr(layer.once, value) for layer in homed) for homed in own)
@@ -304,7 +307,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                     max(least.energy_pj, point.energy_pj + words.energy_pj),
                     max(least.cycles, point.cycles + words.cycles), least.edp), words
             # parts count an element as a word, in all steps
-            elif len(levels) == 1 and not packed and masked.keys().isdisjoint(segment.nodes):
+            elif len(homes_of) == 1 and not packed and masked.keys().isdisjoint(segment.nodes):
                 groups[segment_key].parts = partial(divided, hardware, segment, [layer for layer, in own], costs,
                                                     translated, lasting)
         found[segment.nodes] = groups[segment_key]
