@@ -101,7 +101,7 @@ def main() -> None:
             try:
                 network, counted = from_onnx(name) if isinstance(name, Path) else traced(name)
             except Exception as error:  # of any library; the table goes on
-                write(row(str(name), f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"))
+                write(row(str(name), f"{type(error).__name__}: {' '.join(str(error).split())[:120]}", *[""] * 7))
                 continue
             table.append(imported(str(name), network, counted, time.perf_counter() - start))
             write(line(table[-1]))

@@ -8,9 +8,9 @@ instant.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as AnyMapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from math import inf
@@ -18,7 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.base.atomic_files import check_names, lock, write_files
+from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.base.deadline import never, with_grace
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError, attempted
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -155,13 +155,15 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
             exhaustive search, a warm start is not a legal mapping of its problem, no legal mapping is found, or the
             folder cannot be written to. The results of the other problems have then been written.
     """
-    from fadiff_mapper.gradient import with_layer_descent
     from fadiff_mapper.output import RESULT_FILES
     from fadiff_mapper.search import map_layers as layer_search
     given: dict[str, Any] = {"metrics": (metric,) if isinstance(metric, str) else metric, "seed": seed,
                              "time_limit": time_limit, "prove": prove, "gap": gap}
-    options = with_layer_descent(replace(options or SearchOptions(), **{
-        name: value for name, value in given.items() if value not in (None, ())}))
+    options = replace(options or SearchOptions(), **{
+        name: value for name, value in given.items() if value not in (None, ())})
+    if options.method == "gradient":
+        from fadiff_mapper.gradient import with_layer_descent
+        options = with_layer_descent(options)
     names = list(specs) if isinstance(specs, AnyMapping) else []
     problems = list(specs.values() if isinstance(specs, AnyMapping) else specs)
     if sensitivities:
@@ -184,7 +186,7 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
         if on_better is not None:
             on_better(index, result)
 
-    with nullcontext() if output is None else _held(
+    with nullcontext() if output is None else lock(
             root, dict.fromkeys(folders, RESULT_FILES), (file for spec in problems for file in spec.files)):
         results = layer_search.map_layers(problems, options, warm_starts=warm_starts, on_progress=on_progress,
                                           on_better=keep, stopped=stopped, deadline=deadline)
@@ -236,7 +238,6 @@ def map_network(workload: Any, arch_spec: Design, options: NetworkOptions | None
         FadiffError: Too little of the network is understood, an option is out of range, a layer has no legal mapping,
             the checkpoint is of another network, design or version, or the folder cannot be written to.
     """
-    from fadiff_mapper.gradient import descent_for_network
     from fadiff_mapper.inputs.load import read_document, source_files
     from fadiff_mapper.network import map_network as network_search
     from fadiff_mapper.network.options import NetworkOptions
@@ -250,13 +251,16 @@ def map_network(workload: Any, arch_spec: Design, options: NetworkOptions | None
     workload = workload if isinstance(workload, Workload) else load_network(workload)
     require_coverage(workload, allow_partial, "allow_partial=True")
     options = options or NetworkOptions()
-    descent = descent_for_network(options)
+    descent = None
+    if options.method == "gradient":
+        from fadiff_mapper.gradient import descent_for_network
+        descent = descent_for_network(options)
     if not isinstance(arch_spec, Spec):
         sources = [arch_spec] if isinstance(arch_spec, str | PathLike | AnyMapping) else arch_spec
         files = (*files, *source_files(sources))
         arch_spec = read_document(*sources, jinja_data=jinja_data) if jinja_data else arch_spec
     root = Path(output or ".")
-    with nullcontext() if output is None else _held(root, {root: (*PLAN_FILES, CHECKPOINT)}, files):
+    with nullcontext() if output is None else lock(root, {root: (*PLAN_FILES, CHECKPOINT)}, files):
         clock = None if begun is None else command_clock(
             options.time_limit if time_limit is None else time_limit, stopped, begun, workload)
         result = network_search.map_network(
@@ -360,7 +364,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     kept = store if store is not None else None if output is None else root / STORE
     options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, jobs, backend, address,
                             shard, gap, None if kept is None else Path(kept), study)
-    with nullcontext() if output is None else _held(root, {root: RUN_FILES}, files):
+    with nullcontext() if output is None else lock(root, {root: RUN_FILES}, files):
         result = design_search(question, options, on_progress=on_progress, stopped=stopped, descent=descent,
                                kept_back=0.0 if begun is None else kept_back(begun))
         return result if output is None else write_open_folder(
@@ -420,7 +424,7 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
         folders |= {Path(output, "llmservingsim", name): names for name, names in serving.FILES.items()}
     arguments: dict[str, Any] = {"frequency": frequency, "metric": metric, "seed": seed, "jobs": jobs, "energy": energy,
                                  "strict": strict, "bits": bits, "stopped": stopped}
-    with nullcontext() if output is None else _held(Path(output), folders, files):
+    with nullcontext() if output is None else lock(Path(output), folders, files):
         document = read_document(*sources, jinja_data=jinja_data) if sources else design
         result = inference.infer(read, document, batch=batch, prompt=prompt, generate=generate, **arguments)
         if output is not None:
@@ -447,7 +451,7 @@ def quickstart(folder: Path_) -> list[Path]:
     from fadiff_mapper.base.text_formats import json_text
     from fadiff_mapper.inputs.schema import json_schema
     root, texts = Path(folder), {path.name: path.read_text(encoding="utf-8")
-                                 for path in sorted((bundled_files.root() / "quickstart").glob("*.yaml"))}
+                                 for path in sorted((bundled_files.ROOT / "quickstart").glob("*.yaml"))}
     texts |= {f"{kind}.schema.json": json_text(json_schema(kind)) + "\n" for kind in ("arch", "problem")}
     for name in texts:
         if (root / name).exists():
@@ -455,12 +459,3 @@ def quickstart(folder: Path_) -> list[Path]:
     write_files(root, texts)
     return [root / name for name in texts]
 
-
-@contextmanager
-def _held(root: Path, written: AnyMapping[Path, Sequence[str]], read: Iterable[Path_]) -> Iterator[None]:
-    """A run's folder while its files are made, by folder and name: one run at a time, and none over an input."""
-    inputs = list(map(Path, read))
-    for folder, names in written.items():
-        check_names(folder, names, inputs)
-    with lock(root):
-        yield

@@ -9,12 +9,15 @@ from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from fadiff_mapper.model.energy_latency import outermost_accesses
 from fadiff_mapper.model.evaluate import Evaluation, Scores
 from fadiff_mapper.model.legality import LegalityCheck
+from fadiff_mapper.search import refinement
+from fadiff_mapper.search.layer_family import LayerFamily
 
 FILE = Path(__file__).parents[1] / "fadiff_mapper" / "kernel" / f"_parts{EXTENSION_SUFFIXES[0]}"
 LOADER = ExtensionFileLoader("_parts", str(FILE))
@@ -23,6 +26,13 @@ assert SPEC is not None
 parts: Any = module_from_spec(SPEC)
 """The functions; they take the classes of `_kernel`."""
 LOADER.exec_module(parts)
+
+
+def space_table(family: LayerFamily, residuals: bool = False) -> dict[str, Any]:
+    """The tables of a family's first map space as the kernel is handed them, arguments by name."""
+    with patch.object(refinement, "SpaceTables", lambda layer, **tables: tables):
+        found: Any = refinement.compiled_space(family, 0, residuals=residuals)
+    return dict(found)
 
 
 def excess(checks: list[LegalityCheck]) -> np.ndarray:

@@ -113,7 +113,7 @@ def priced(component_class: str, actions: Sequence[str], attributes: Sequence[Ro
                   "attributes": common | own} for i, own in enumerate(attributes[start:start + AT_ONCE])]
         tree = {"version": "0.4", "subtree": [{"name": "system", "attributes": common, "local": local}]}
         text = json.dumps({"architecture": tree}, indent=1)
-        files = ask(text, program, os.environ, TIME_LIMIT_S)
+        files = ask(text, program, os.environ)
         ert, art = (plain(load_text(files[f"{kind}.yaml"], kind))[kind]["tables"] for kind in ("ERT", "ART"))
         area_of = {table["name"]: rounded(float(table["area"])) for table in art}
         prices += [{action["name"]: rounded(float(action["energy"])) for action in table["actions"]}
@@ -187,7 +187,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Records figures from Accelergy.")
     parser.add_argument("tables", nargs="*", metavar="TABLE")
     parser.add_argument("--version", required=True)
-    parser.add_argument("--out", type=Path, default=bundled_files.root() / "figures")
+    parser.add_argument("--out", type=Path, default=bundled_files.ROOT / "figures")
     options = parser.parse_args()
     program = installed()
     try:

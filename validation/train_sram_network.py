@@ -157,7 +157,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fits the SRAM network to recorded figures.")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--iterations", type=int, default=1500)
-    parser.add_argument("--out", type=Path, default=bundled_files.root() / "figures" / "sram_network.json")
+    parser.add_argument("--out", type=Path, default=bundled_files.ROOT / "figures" / "sram_network.json")
     options = parser.parse_args()
     torch.set_num_threads(1)  # the same sums in the same order everywhere
     content = network_file(options.seed, options.iterations)

@@ -122,7 +122,7 @@ def measure(names: list[str], options: argparse.Namespace, data: Path) -> None:
                                    capture_output=True, text=True, check=False,
                                    env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"})
             tables = read_tables(file.read_text(encoding="utf-8")) if file.exists() else []
-        if ended.returncode or not tables:
+        if ended.returncode or not any(table.rows for table in tables):
             print(f"{name}: failed\n{ended.stderr[-2000:]}", flush=True)
             return
         given = RUNS[name].command + f" {RUNS[name].quick}" * bool(options.quick)

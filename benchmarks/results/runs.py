@@ -59,8 +59,8 @@ RUNS = {
     "designs_on_ray": Run("benchmarks/design_scale.py --backend ray", 5, "--designs 2000", 1.5,
                           alone=True),
     "designs_on_many": Run("benchmarks/design_scale.py --many", 0.5, "", 0.5, alone=True),
-    "papers": Run(f"{PAPERS} table1 figure3 --quick", 15, output="--docs"),
-    "agatf": Run(f"{PAPERS} agatf --quick", 10, output="--docs"),
+    "papers": Run(f"{PAPERS} table1 --quick", 12, output="--docs"),
+    "agatf": Run(f"{PAPERS} agatf --quick", 4, output="--docs"),
     "accelforge_optima": Run("benchmarks/accelforge_optima.py", 0.5, "", 0.5),
     "accelforge_traffic": Run("benchmarks/accelforge_optima.py --traffic", 0.1, "", 0.1),
     "accelforge_products": Run("benchmarks/accelforge_optima.py --products", 0.3, "", 0.3),
@@ -71,7 +71,7 @@ RUNS = {
                         "{baseline-designs} --dosa {dosa} --cosa {cosa} --frontend {timeloop-python} --sparseloop "
                         "{micro22-sparseloop-artifact} --sparsenaas {maestro_timeloop_naas_test} --at-most 300 "
                         "--seconds 1", 4, "--at-most 10 --seconds 0.1", 1),
-    "real_networks": Run("benchmarks/real_networks.py --every 4", 5, "--every 24", 1),
+    "real_networks": Run("benchmarks/real_networks.py --every 4", 3, "--every 24", 1),
     "calibration": Run("benchmarks/calibration.py {dosa_reference/rtl_cycles.csv} --seeds 5", 2,
                        "--seeds 1 --network bert", 0.2),
 }

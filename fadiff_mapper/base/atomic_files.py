@@ -123,13 +123,18 @@ def check_names(folder: Path | str, names: Iterable[str], inputs: Collection[Pat
 
 
 @contextmanager
-def lock(folder: Path | str) -> Iterator[None]:
+def lock(folder: Path | str, written: Mapping[Path, Iterable[str]] | None = None,
+         read: Iterable[str | os.PathLike[str]] = ()) -> Iterator[None]:
     """Holds a folder for one run, as a context manager.
 
     The folder is made where it does not exist, and removed again where nothing was written. The lock belongs to the
-    process: the lock of a run that died does not bind. Raises FadiffError where another run, whose process id is named,
-    holds the folder, or it cannot be written to.
+    process: the lock of a run that died does not bind. `written` are the names of the files that the run will write, by
+    their folder, `read` the files that it reads. Raises FadiffError where another run, whose process id is named,
+    holds the folder, it cannot be written to, or a name cannot be written (`check_names`).
     """
+    inputs = list(map(Path, read))
+    for place, names in (written or {}).items():
+        check_names(place, names, inputs)
     folder = Path(folder)
     new = not folder.exists()
     _make(folder)

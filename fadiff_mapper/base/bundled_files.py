@@ -15,36 +15,32 @@ PREFIX = "bundled:"
 WITHIN = "FADIFF_MAPPER_WITHIN"
 """Environment variable: the folder to which reading is confined, beside the bundled files; none by default."""
 
-
-def root() -> Path:
-    """The folder of the bundled specs: inside the installed package, or beside it in a checkout."""
-    here = Path(__file__).resolve().parents[1]
-    installed = here / "timeloop_specs"
-    return installed if installed.is_dir() else here.parent / "timeloop_specs"
+_INSIDE, _BESIDE = (folder / "timeloop_specs" for folder in Path(__file__).resolve().parents[1:3])
+ROOT = _INSIDE if _INSIDE.is_dir() else _BESIDE
+"""The folder of the bundled specs: inside the installed package, or beside it in a checkout."""
 
 
 def designs() -> dict[str, Path]:
     """Name -> architecture file of every bundled design."""
-    return {path.stem: path for path in sorted((root() / "arch").glob("*.yaml"))}
+    return {path.stem: path for path in sorted((ROOT / "arch").glob("*.yaml"))}
 
 
 def find(name: str) -> Path:
-    """One bundled file by its path below `root()`, such as "arch/gemmini_large.yaml"; the ending may be left out.
+    """One bundled file by its path below `ROOT`, such as "arch/gemmini_large.yaml"; the ending may be left out.
 
     Raises FadiffError with the nearest name where there is none, or the name leads out of the folder.
     """
     for candidate in (name, f"{name}.yaml"):
-        path = root().joinpath(*candidate.split("/"))
-        if path.is_file() and path.resolve().is_relative_to(root().resolve()):
+        path = ROOT.joinpath(*candidate.split("/"))
+        if path.is_file() and path.resolve().is_relative_to(ROOT.resolve()):
             return path
     raise FadiffError(f'there is no bundled file "{name}"{nearest(name, listing())}; '
                       "accepted: what `fadiff-mapper bundled` lists")
 
 
 def listing() -> list[str]:
-    """All bundled YAML files, relative to `root()`, without the ending, sorted."""
-    base = root()
-    return sorted(path.relative_to(base).with_suffix("").as_posix() for path in base.rglob("*.yaml"))
+    """All bundled YAML files, relative to `ROOT`, without the ending, sorted."""
+    return sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.yaml"))
 
 
 def one_path(source: str | os.PathLike[str]) -> Path:
@@ -59,7 +55,7 @@ def all_paths(source: str | os.PathLike[str]) -> list[Path]:
     if not text.startswith(PREFIX):
         return [Path(text)]
     name = text.removeprefix(PREFIX)
-    if not root().joinpath(name).is_dir():  # nothing has to be listed for one file
+    if not ROOT.joinpath(name).is_dir():  # nothing has to be listed for one file
         return [find(name)]
     folder = name.strip("/") + "/"
     inside = [entry for entry in listing() if entry.startswith(folder) and folder != "/"]

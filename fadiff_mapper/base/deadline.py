@@ -21,7 +21,7 @@ Over: TypeAlias = Callable[[], bool]
 """Tells whether time is over; once true, it stays so."""
 GRACE = 1.0
 """Seconds beyond its time that work may take without which all before it would be in vain, such as the preparation of a
-search: a command has two. Set by hand, not measured."""
+search: a command has two. Set by hand."""
 
 
 def never() -> bool:

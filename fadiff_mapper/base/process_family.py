@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PATIENCE = 0.5
-"""Seconds within which a program that was about to be started has its mark; nothing was measured."""
+"""Seconds within which a program that was about to be started has its mark; set by hand."""
 LOOKS = 100
 """Looks at most for processes that are left; a safety limit against a program that forks without end."""
 

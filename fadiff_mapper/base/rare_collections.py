@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ALLOCATIONS = 50_000
-"""Objects made between two collections of the youngest generation; Python's own 700 make the start of a command a tenth
+"""Objects made between two collections of the youngest generation; Python's own 700 make the start of a command
 longer."""
 MIDDLE_EVERY, FULL_EVERY = 10, 1000
-"""Collections of the youngest generation between two of the middle one, and of the middle one between two of all: with
-Python's own settings full ones take a tenth of the time of planning a large network and free nothing."""
+"""Collections of the youngest generation between two of the middle one, and of the middle one between two of all: the
+latter take long while a large network is planned, and free nothing."""
 
 
 @contextmanager

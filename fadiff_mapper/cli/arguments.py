@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
@@ -133,17 +134,17 @@ def add_gradient(parser: argparse.ArgumentParser, methods: str, accepted: Sequen
                              "equations as printed")
 
 
-def accepting(accepted: str, read: Callable[[str], T | None]) -> Callable[[str], T]:
-    """The type of an argument, in words `accepted`: texts for which `read` gives None or raises ValueError are refused.
+def typed(accepted: str, read: Callable[[str], T | None], text: str) -> T:
+    """The value that `read` gives for the text of an argument; refused where that is None, or `read` raises ValueError.
+
+    `accepted`: the accepted texts in words.
     """
-    def typed(text: str) -> T:
-        value = None
-        with suppress(ValueError):
-            value = read(text)
-        if value is None:
-            raise argparse.ArgumentTypeError(f'found "{text}"; accepted: {accepted}')
-        return value
-    return typed
+    value = None
+    with suppress(ValueError):
+        value = read(text)
+    if value is None:
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: {accepted}')
+    return value
 
 
 def _whole(text: str, most: int = 1 << 63) -> int | None:
@@ -188,20 +189,20 @@ def _shard(text: str) -> tuple[int, int] | None:
 
 WHOLE = re.compile("[0-9]{1,18}")
 """A whole number that fits 64 bits."""
-decimal = accepting("a number", float)
-positive = accepting("a whole number >= 1", _whole)
-jobs = accepting(f"a whole number from 1 to {MOST_THREADS}", lambda text: _whole(text, MOST_THREADS))
-variable = accepting("NAME=VALUE", _variable)
-dimension = accepting("NAME=N", lambda text: _pair(text, positive))
-shape = accepting("NAME=NxNxN", lambda text: _pair(text, lambda value: tuple(map(positive, value.split("x")))))
-number = accepting("NAME=N with a whole number", _number)
-limit = accepting("NAME=VALUE with a number", _limit)
-weights = accepting("numbers above 0 separated by commas", _weights)
-numbers = accepting("whole numbers >= 1 separated by commas", _numbers)
-shard = accepting("I/N with I from 1 to N", _shard)
-bits = accepting("NAME=N,... with bits from 1 to 256", lambda text: text if text == "auto" else {
+decimal = partial(typed, "a number", float)
+positive = partial(typed, "a whole number >= 1", _whole)
+jobs = partial(typed, f"a whole number from 1 to {MOST_THREADS}", lambda text: _whole(text, MOST_THREADS))
+variable = partial(typed, "NAME=VALUE", _variable)
+dimension = partial(typed, "NAME=N", lambda text: _pair(text, positive))
+shape = partial(typed, "NAME=NxNxN", lambda text: _pair(text, lambda value: tuple(map(positive, value.split("x")))))
+number = partial(typed, "NAME=N with a whole number", _number)
+limit = partial(typed, "NAME=VALUE with a number", _limit)
+weights = partial(typed, "numbers above 0 separated by commas", _weights)
+numbers = partial(typed, "whole numbers >= 1 separated by commas", _numbers)
+shard = partial(typed, "I/N with I from 1 to N", _shard)
+bits = partial(typed, "NAME=N,... with bits from 1 to 256", lambda text: text if text == "auto" else {
     name: float(value) for name, value in (part.split("=") for part in text.split(","))})
-folder = accepting("the name of a folder", lambda text: text if text and "\0" not in text else None)
+folder = partial(typed, "the name of a folder", lambda text: text if text and "\0" not in text else None)
 
 
 def load_input(options: argparse.Namespace) -> Spec:

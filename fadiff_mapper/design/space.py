@@ -21,7 +21,7 @@ from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
 from fadiff_mapper.inputs.energy.source_names import CHOICES
 from fadiff_mapper.inputs.load import Source, read_document, source_files
 from fadiff_mapper.inputs.native.arch import LEVEL_ATTRIBUTES, read_architecture
-from fadiff_mapper.inputs.native.tables import total_areas
+from fadiff_mapper.inputs.native.tables import areas
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import storage_energy
@@ -159,7 +159,7 @@ def points_beside(space: DesignSpace, point: Point, octaves: float) -> list[Poin
 
 def design_area_mm2(spec: Spec) -> float:
     """mm2 of all components, from the spec's area table, else from the architecture; 0 if neither has it."""
-    return sum(total_areas(spec.arch, spec.tables)[0].values()) / 1e6
+    return sum(area.total for area in areas(spec.arch, spec.tables).values()) / 1e6
 
 
 def leakage_pj(spec: Spec) -> float:

@@ -29,10 +29,7 @@ METHOD = "the method gradient"
 
 
 def with_layer_descent(options: SearchOptions) -> SearchOptions:
-    """The options of a layer search, with the descent if their method asks for it. Raises FadiffError without
-    PyTorch."""
-    if options.method != "gradient":
-        return options
+    """The options of a layer search by the method "gradient", with the descent. Raises FadiffError without PyTorch."""
     require("torch", "gradient", METHOD)
 
     def descend(state: SearchState, rng: np.random.Generator) -> Nest:
@@ -41,10 +38,8 @@ def with_layer_descent(options: SearchOptions) -> SearchOptions:
     return replace(options, effort=replace(options.schedule, descent=descend))
 
 
-def descent_for_network(options: NetworkOptions) -> NetworkDescent | None:
-    """The descent on a network if the method of the options asks for it. Raises FadiffError without PyTorch."""
-    if options.method != "gradient":
-        return None
+def descent_for_network(options: NetworkOptions) -> NetworkDescent:
+    """The descent on a network, by options whose method is "gradient". Raises FadiffError without PyTorch."""
     require("torch", "gradient", METHOD)
 
     def descend(workload: Workload, results: Sequence[Result], metric: str, seed: int,

@@ -11,6 +11,7 @@ its level, so a level sends the tiles of all receivers below one instance.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from fadiff_mapper.model.evaluate import NestEvaluation
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
-from fadiff_mapper.model.tiles import product, rank_extent, tiles
+from fadiff_mapper.model.tiles import rank_extent, tiles
 
 
 def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = None, *,
@@ -81,9 +82,9 @@ def tile_size(extents: Array, projection: Projection, dataspace: int, windows: b
     (8), (9) and Ops / Reduce of eqs. (11), (12), per instance. With `windows`: the box of the ranks.
     """
     if windows:
-        return product([rank_extent(extents[None], rank)[0] for rank in projection.ranks[dataspace]])
+        return math.prod(rank_extent(extents[None], rank)[0] for rank in projection.ranks[dataspace])
     one = array_namespace(extents).ones_like(extents[0])
-    return product([one, *(extents[d] for d in range(extents.shape[0]) if projection.relevant[dataspace, d])])
+    return math.prod((extents[d] for d in range(extents.shape[0]) if projection.relevant[dataspace, d]), start=one)
 
 
 def outer_iterations(nest: Nest, projection: Projection) -> Array:
@@ -93,7 +94,7 @@ def outer_iterations(nest: Nest, projection: Projection) -> Array:
     """
     xp = array_namespace(nest.temporal)
     one = xp.ones_like(nest.temporal[0, 0])
-    here = xp.stack([xp.stack([product([one, *(factors[d] for d in range(factors.shape[0]) if relevant[d])])
+    here = xp.stack([xp.stack([math.prod((factors[d] for d in range(factors.shape[0]) if relevant[d]), start=one)
                                for relevant in projection.relevant]) for factors in nest.temporal])
     running = [xp.ones_like(here[0])]
     for level in reversed(range(1, nest.temporal.shape[0])):

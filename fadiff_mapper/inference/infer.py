@@ -232,7 +232,7 @@ def _tensors(bits: Mapping[str, Any]) -> dict[str, DataSpace]:
     """Weights, Cache and Activations as data spaces with these bits of elements; without, an element is a word."""
     given = mapping(dict(bits) if isinstance(bits, Mapping) else bits, Where("bits"))
     for name in given:
-        known(name, TENSORS, given.at(name), "tensor")
+        known(name, given.at(name), TENSORS, "tensor")
     return {space.name: space for space in with_bits([DataSpace(name, ()) for name in TENSORS], given)}
 
 

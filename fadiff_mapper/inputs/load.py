@@ -30,7 +30,7 @@ from fadiff_mapper.inputs.spec.spec import METRICS, WARNING, MapperOptions, Spec
 from fadiff_mapper.inputs.spec.tables import Tables, missing_actions
 from fadiff_mapper.inputs.v04.document import is_v04, translate
 from fadiff_mapper.inputs.yaml.load import combined, load_file, load_files
-from fadiff_mapper.inputs.yaml.located import Map, Reader, mapping, one_of, plain, sequence, with_places
+from fadiff_mapper.inputs.yaml.located import Map, Reader, known, mapping, plain, sequence, with_places
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 ARCHITECTURE_KEYS = ("architecture", "arch")
@@ -208,7 +208,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         document: The merged input, see `read_document`.
         files: Paths that the spec records as its source.
         like: A strict reading of the same design with another problem: its architecture is reused where the one of this
-            document says the same. Reading it again takes a fourth of the time.
+            document says the same.
         bits: As for `load`.
     """
     document, leniency = _having_bits(document, bits) if bits else document, Leniency(strict)
@@ -271,9 +271,9 @@ def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperO
                         "optimization_metric"))
     metrics: tuple[str, ...] = ()
     if isinstance(written, str):
-        metrics = (one_of(*METRICS)(written, at),)
+        metrics = (known(written, at, METRICS),)
     elif written is not None:
-        metrics = tuple(one_of(*METRICS)(str(value), place) for value, place in sequence(written, at).placed())
+        metrics = tuple(known(str(value), place, METRICS) for value, place in sequence(written, at).placed())
     threads = reader.read("num_threads")
     ignored = tuple((name, why) for name, why in IDLE_OPTIONS.items() if reader.read(name) not in UNSET)
     reader.finish(" in the mapper section")

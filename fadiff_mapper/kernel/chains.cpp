@@ -10,8 +10,7 @@
 
 namespace fadiff {
 
-// Rounds between two looks at whether the chains agree. Halved together with the number of rounds (10 of 120 before), so
-// that there are equally many looks; nothing else was measured.
+// Rounds between two looks at whether the chains agree; set by hand together with the number of rounds.
 constexpr int LOOK_EVERY = 5;
 
 // A neighbour has to be better by more than this (in logarithms of the metric) for the last descent to go there, so

@@ -17,7 +17,7 @@ namespace fadiff {
 constexpr double TINY = 1e-30, ILLEGAL = 1e6;
 
 // Values (logarithms of the metric) that differ by less are those of equally good mappings: far above the rounding of
-// doubles, far below a word more or less. Nothing was measured.
+// doubles, far below a word more or less.
 constexpr double SAME = 1e-9;
 
 // Metrics as one number to minimise (search/best_so_far.py): the sum of weight * log(quantity).

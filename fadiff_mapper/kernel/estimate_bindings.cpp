@@ -192,6 +192,8 @@ static LayerLeast least_of(const py::dict& table, std::size_t tensors) {
     if (table.contains("units")) least.units = units_of(table["units"].cast<py::dict>());
     least.through = entry<Spaces>(table, "through");
     least.brought = entry<Spaces>(table, "brought");
+    least.found = entry<Spaces>(table, "found");
+    least.lasting = entry<double>(table, "lasting");
     least.once = row<double>(table, "once", tensors);
     least.inward = row<double>(table, "inward", tensors);
     return least;

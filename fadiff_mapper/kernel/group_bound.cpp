@@ -75,11 +75,11 @@ static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* sma
 // The operands of a layer from outside, with the residencies that they may have; words that those decided take in the home
 // are added to `taken`.
 static std::vector<Operand> list_operands(const FusedLayer& layer, const LoopCut* small, const LoopCut* large, int loops,
-                                          bool open, Spaces brought, const std::array<std::uint8_t, 2>& decided,
-                                          Lanes& taken) {
+                                          bool open, Spaces brought, Spaces lasting,
+                                          const std::array<std::uint8_t, 2>& decided, Lanes& taken) {
     std::vector<Operand> found;
     for (int t = 0; t < int(layer.spaces.size()); ++t) {
-        if (layer.spaces[t].written || layer.handed >> t & 1) continue;
+        if (layer.spaces[t].written || (layer.handed | lasting) >> t & 1) continue;
         Operand operand{t, {}};
         const bool shares = brought >> t & 1;
         list_choices(layer, t, small, large, loops, open, shares, operand.choices);
@@ -507,7 +507,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
     std::vector<std::vector<Operand>> outside;
     for (int index = 0; index < count; ++index)
         outside.push_back(list_operands(segment.layers[index], cuts.smallest(index), cuts.largest(index), loops, order.open,
-                                        layers[index].brought, decided.stays[index], resting));
+                                        layers[index].brought, layers[index].found, decided.stays[index], resting));
     Lanes rounds = 1, sums = 1;     // rounds of the loops that add to sums, and words of these that stay
     Lanes first = 1;                // the part of the work in the first one; 0 in a box of several
     Loops64 adding = 0;
@@ -546,7 +546,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
     for (int index = 0; index < count; ++index) {
         const FusedLayer& layer = segment.layers[index];
         const LayerLeast& own = layers[index];
-        const bool ends = index + 1 == count;
+        const bool ends = !own.made;    // else its sums are finished on the chip
         const LoopCut *small = cuts.smallest(index), *large = cuts.largest(index);
         const Lanes times = computed(layer, large, loops);
         const Lanes full = full_part(layer, last, small, large, last_large, loops, [](int) { return true; });
@@ -572,8 +572,8 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         // and which writes some words to the outermost level
         const auto cost = [&](Lanes part, Lanes cycles, std::pair<Lanes, Lanes> words, Lanes sums, Lanes writes) {
             const double done = own.units.known ? own.done : 1;
-            const Lanes reads = larger(words.first * done, once) * part + where(mask_of(order.spilled), sums);
-            const Lanes fills = where(mask_of(own.filled), larger(words.second * done, once)) * part;
+            const Lanes reads = (larger(words.first * done, once) + own.lasting) * part + where(mask_of(order.spilled), sums);
+            const Lanes fills = (where(mask_of(own.filled), larger(words.second * done, once)) + own.lasting) * part;
             const Lanes from_home = inward * part + where(mask_of(home_sums), sums), coming = fills + own.made * times * part;
             const Lanes energy = own.energy * times * part + fills * own.fill + sums * own.back +
                 from_home * layer.home_price[0] + reads * layer.read + writes * layer.write;
@@ -729,13 +729,14 @@ bool GroupBound::divide(const GroupPart& part, const Price& price, std::vector<G
     const LoopOrder& order = orders_[part.order];
     const std::vector<double>& bounds = segment_.layers.back().bounds;
     const std::size_t loops = order.dims.size();
+    found.clear();
+    if (!loops) return false;
     std::vector<double> ratio;      // of the most steps to the least
     for (std::size_t loop = 0; loop < loops; ++loop) {
         const double bound = bounds[order.dims[loop]];
         ratio.push_back(std::ceil(bound / part.least[loop]) / std::ceil(bound / part.most[loop]));
     }
     const double widest = *std::max_element(ratio.begin(), ratio.end());
-    found.clear();
     if (order.open && widest < WIDE) {
         for (std::size_t number = 1; number < orders_.size(); ++number) {
             std::vector<GroupPart> one{part};
@@ -778,7 +779,7 @@ bool GroupBound::divide(const GroupPart& part, const Price& price, std::vector<G
     for (std::size_t layer = 0; !order.open && part.crowded && layer < segment_.layers.size(); ++layer) {
         const FusedLayer& own = segment_.layers[layer];
         for (auto [t, slot] = std::pair(0, std::size_t(0)); t < int(own.spaces.size()) && slot < 2; ++t) {
-            if (own.spaces[t].written || own.handed >> t & 1) continue;
+            if (own.spaces[t].written || (own.handed | layers_[layer].found) >> t & 1) continue;
             if (!part.stays[layer][slot]) {
                 std::vector<GroupPart> trial;
                 for (int choice = 0; choice < choices_of(layer, t, order); ++choice) {

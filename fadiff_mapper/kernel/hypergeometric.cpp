@@ -23,7 +23,7 @@ constexpr int MOST_PRIME = 104'723;
 constexpr double MOST_PRIME_WORK = 30e6;
 // Words from which the series of log k! is exact to extended precision: its next term is below 1e-24 there.
 constexpr int STIRLING = 1024;
-// Steps of Lanczos' approximation for one tile (about 40 ms) from which logarithms take its place, so that a search of
+// Steps of Lanczos' approximation for one tile from which logarithms take its place, so that a search of
 // tensors with millions of words keeps its time. A probability takes some 250 steps, so tiles with up to 300,000 nonzeros
 // are within; of boxes of one or two words it takes up to half as many as the tensor has words. Each has STEPS for all that
 // the joins of bases do not measure.

@@ -32,8 +32,8 @@ struct LoopCut {
     Lanes average() const { return points / steps; }
 };
 
-// Lanes for each dimension of a layer, or each loop. Only those in use are set: clearing all 4 KiB took a third of the
-// time of estimates.
+// Lanes for each dimension of a layer, or each loop. Only those in use are set, as clearing all
+// of them would take long beside an estimate.
 struct Box {
     union {
         Lanes lanes[64];

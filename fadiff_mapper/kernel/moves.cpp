@@ -6,19 +6,14 @@
 
 namespace fadiff {
 
-// The first four probabilities were set together with the annealing and have not been varied one by one since;
-// benchmarks/layer_quality.py and benchmarks/layer_seeds.py measure the search as a whole.
+// Probabilities, set by hand together with the schedule of the annealing:
 constexpr double DECISION_ALONE = 0.3;  // a move changes one decision and no factor
 constexpr double SECOND_SHIFT = 0.8;    // a move which shifts a divisor shifts a second one too
-// A second shift goes between the places of the first in the opposite direction. Since both may be of one dimension
-// (its loops then swap divisors), 2 instead of 5 of 294 searches on simba_like miss the best value.
-constexpr double EXCHANGE = 0.5;
+constexpr double EXCHANGE = 0.5;        // the second shift goes back between the places of the first: they swap divisors
 constexpr double DECISION_TOO = 0.1;    // a move which shifts divisors changes a decision as well
 constexpr double SECOND_SET = 0.3;      // with residuals: a move which sets a factor anew sets a second one too
-constexpr double DIVIDE_TOO = 0.5;      // a division anew is of every further dimension; no other value was tried
-
-// Probability that a random mapping keeps a data space where it may. A plain choice; no measurement of it is kept.
-constexpr double KEPT = 0.7;
+constexpr double DIVIDE_TOO = 0.5;      // a division anew is of every further dimension
+constexpr double KEPT = 0.7;            // a random mapping keeps a data space where it may
 
 void draw_point(const Layer& layer, const MapSpace& space, int column, Random& random, Point& point) {
     if (space.residual()) throw std::invalid_argument("random mappings have no residuals");
@@ -189,8 +184,8 @@ static bool decide(const Layer& layer, const MapSpace& space, Random& random, Po
     return differs;
 }
 
-// Runs that a loop may be divided into by one move with residuals, beyond its present ones. A limit without effect on most
-// bounds; nothing was measured. Below: shares of moves in which another loop makes up, and rounds up for it.
+// Runs that a loop may be divided into by one move with residuals, beyond its present ones: a limit without effect on most
+// bounds, set by hand. Then shares of moves in which another loop makes up, and rounds up for it.
 constexpr double MOST_RUNS = 24, MADE_UP = 0.75, MADE_UP_IN_FULL = 0.75;
 
 bool cut_off(const MapSpace& space, const Point& from, int dim, const std::vector<double>& factors, Changes& changes) {

@@ -103,7 +103,7 @@ template <typename Visit>
 void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Visit visit);
 
 // Layouts of one level's spatial loops that count as neighbours of a mapping: a random sample, as a level has up to
-// LAYOUTS of search/layer_family.py. A limit on time; nothing was measured.
+// LAYOUTS of search/layer_family.py. A limit on time, set by hand.
 constexpr int LAYOUTS_TRIED = 12;
 
 template <typename Visit>

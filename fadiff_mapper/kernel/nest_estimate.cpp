@@ -12,10 +12,10 @@ namespace fadiff {
 
 static const double NEVER = std::numeric_limits<double>::infinity();
 
-// Residency choices up to which the full product is priced: a limit of time, not measured by itself.
+// Residency choices up to which the full product is priced: a limit of time, set by hand.
 static const double MOST_COMBINATIONS = 48;
 
-// Tile sizes of one choice that are priced with refetches: a limit of time, not measured.
+// Tile sizes of one choice that are priced with refetches: a limit of time, set by hand.
 static const std::size_t CLOSER = 64;
 
 // The part by which words must be fewer to count as saved: a guard against rounding.

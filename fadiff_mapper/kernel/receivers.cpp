@@ -171,7 +171,7 @@ static bool same(const double* a, const double* b, int coordinates) {
 
 // Groups are numbered in the order of their first members. A hash table of open addressing, at most half full, finds
 // earlier members; offsets are compared in full, so that the hash decides speed alone. 2654435761 is Knuth's
-// multiplier for multiplicative hashing (2^32 over the golden ratio); nothing was measured to choose it.
+// multiplier for multiplicative hashing (2^32 over the golden ratio).
 void find_groups(Grid& grid, bool multicast) {
     grid.group.resize(grid.count);
     grid.groups = 0;

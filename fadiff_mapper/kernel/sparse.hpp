@@ -20,7 +20,7 @@ namespace fadiff::sparse {
 // Limits of the compiled form: ranks of a format, levels, loops in all, dimensions.
 constexpr int MOST_RANKS = 8, MOST_LEVELS = 16, MOST_LOOPS = 512, MOST_DIMS = 64;
 
-// Octaves that a mapping counts as illegal which only the sparse analysis rejects. Nothing was measured.
+// Octaves that a mapping counts as illegal which only the sparse analysis rejects. Set by hand.
 constexpr double REJECTED = 1.0;
 
 // ---- Constants of one layer on a sparse design; names and units are those of inputs/spec/sparse_optimizations.py.

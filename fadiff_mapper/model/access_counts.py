@@ -24,6 +24,7 @@ Searches run the compiled `kernel/evaluate.cpp`; `tests/kernel/test_kernel_equal
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,7 +32,7 @@ import numpy as np
 
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, all_active, array_namespace
 from fadiff_mapper.model.reuse import Reuse, full_reuse
-from fadiff_mapper.model.tiles import Tiles, product, rank_extent, total
+from fadiff_mapper.model.tiles import Tiles, rank_extent
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class TemporalLoops:
 def sorted_loops(nest: Nest, active: Active) -> TemporalLoops:
     """The temporal loops in the order in which they run; at least one level is included, with loops or without."""
     xp, (dims, batch) = array_namespace(nest.temporal), nest.temporal.shape[1:]
-    levels, row = active.looping_levels() or [0], xp.arange(batch)
+    levels, row = np.flatnonzero(active.temporal.any(axis=1)).tolist() or [0], xp.arange(batch)
     dim = xp.concat([nest.order[level] for level in levels])
     bound = xp.concat([xp.reshape(nest.temporal[level], (-1,))[nest.order[level] * batch + row] for level in levels])
     outside = [xp.ones_like(bound[0])]
@@ -220,9 +221,9 @@ def overlap(loops: TemporalLoops, ranks: Ranks, tile: Tiles, levels: Sequence[in
     points = tile.across[xp.asarray(loops.level)[loop], dim, row]
     below, lengths = tile.below[list(levels)], []
     for rank in ranks:
-        left = rank_extent(below, rank) - points * total([c * (dim == d) for d, c in rank])
+        left = rank_extent(below, rank) - points * sum(c * (dim == d) for d, c in rank)
         lengths.append(left * (left > 0))  # not maximum(left, 0): the gradient at 0 is 0
-    return product(lengths) * some
+    return math.prod(lengths) * some
 
 
 def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active | None = None,
@@ -236,10 +237,10 @@ def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active |
     """
     xp = array_namespace(wanted)
     active = active or all_active(nest)
-    loops = active.spatial_dims()
+    loops = np.flatnonzero(active.spatial.any(axis=0)).tolist()
     one = xp.ones_like(wanted[:, 0])
-    fan = product([nest.spatial[:, d] for d in loops] or [one])[:, None]
-    scatter = xp.stack([product([nest.spatial[:, d] for d in loops if relevant[d]] or [one])
+    fan = math.prod((nest.spatial[:, d] for d in loops), start=one)[:, None]
+    scatter = xp.stack([math.prod((nest.spatial[:, d] for d in loops if relevant[d]), start=one)
                         for relevant in projection.relevant], axis=1)
     if reuse is not None and not reuse.multicast.all():
         scatter = xp.where(xp.asarray(reuse.multicast)[:, :, None], scatter, fan)
@@ -285,7 +286,7 @@ def bypassed(tally: Delivery, keep: Array, reuse: Reuse | None = None) -> Delive
     words, links = [tally.words[:, 0]], [tally.links[0]]
     for level in range(1, keep.shape[0]):
         kept, own = keep[level - 1], tally.words[:, level]
-        content, reach = total(words[-1]), total(own * tally.multicast[:, level])
+        content, reach = sum(words[-1]), sum(own * tally.multicast[:, level])
         words.append(own * xp.where(kept, xp.ones_like(content), content * tally.fan[level] / reach))
         links.append(tally.links[level] * (kept & further[level - 1]))
     return replace(tally, words=xp.stack(words, axis=1), links=xp.stack(links))
@@ -332,7 +333,7 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
     plain = coalesced & xp.asarray(reuse.first_written)[:, :, None]
     reads, fills, updates = [], [], []
     for t, written in enumerate(projection.read_write):
-        content = total(tally.words[:, :, t])
+        content = sum(tally.words[:, :, t])
         peer = from_outside(tally.links[:, t]) / tile.instances
         share = from_outside(received(raw, t)) * further[:, t]
         if written:
@@ -355,7 +356,7 @@ def received(tally: Delivery, dataspace: int) -> Array:
 
     Each kind is (words * multicast) / fan in Timeloop's order: truncating the sum makes its last bit count.
     """
-    return total(tally.words[:, :, dataspace] * tally.multicast[:, :, dataspace] / tally.fan[:, 0])
+    return sum(tally.words[:, :, dataspace] * tally.multicast[:, :, dataspace] / tally.fan[:, 0])
 
 
 def from_outside(values: Array) -> Array:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.loop_nest import Array, array_namespace
 from fadiff_mapper.model.prepared_layer import UNLIMITED, Machine, in_namespace
-from fadiff_mapper.model.tiles import Tiles, total
+from fadiff_mapper.model.tiles import Tiles
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def cost(counts: Counts, tile: Tiles, machine: Machine, rounding: Rounding) -> C
     block, *prices, addr_gen = (in_namespace(xp, value)[:, None] for value in (
         machine.block, machine.read, machine.fill, machine.update, machine.addr_gen))
     clusters = used_clusters(tile.laid_out, machine)
-    access = total([rounding.up(accesses / block) * price for accesses, price in zip(
-        (counts.reads, counts.fills, counts.updates), prices, strict=True)]) / (tile.laid_out / clusters)[:, None]
+    access = sum(rounding.up(accesses / block) * price for accesses, price in zip(
+        (counts.reads, counts.fills, counts.updates), prices, strict=True)) / (tile.laid_out / clusters)[:, None]
     clusters = clusters[:, None]
     address = addr_gen * counts.address_generations * clusters if machine.addr_gen.any() else xp.zeros_like(access)
     arithmetic = tile.computes * machine.compute_energy
@@ -75,7 +75,7 @@ def summed_cost(read: Array, write: Array, access: Array, instances: Array, addr
     units as in `Cost`; `access` [L, T, B] is pJ of one used instance, spent by `instances` [L, 1 or T, B].
     """
     xp = array_namespace(read)
-    slow = slowdown(total(read.swapaxes(0, 1)), total(write.swapaxes(0, 1)), machine)  # over the data spaces
+    slow = slowdown(sum(read.swapaxes(0, 1)), sum(write.swapaxes(0, 1)), machine)  # over the data spaces
     per_level = rounding.up(tile.compute_cycles / slow)
     busy = xp.maximum(xp.max(per_level, axis=0), tile.compute_cycles)
     leaking = tile.instances  # and their neighbours behind the same power gate
@@ -84,9 +84,9 @@ def summed_cost(read: Array, write: Array, access: Array, instances: Array, addr
         leaking = xp.where(in_namespace(xp, machine.gated) > 1, behind_gates, tile.instances)
     leakage = in_namespace(xp, machine.leak) * busy * leaking
     spent = access * instances + address
-    levels = total(spent.swapaxes(0, 1)) + leakage
-    # level by level: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
-    energy = total(levels) + arithmetic
+    levels = sum(spent.swapaxes(0, 1)) + leakage
+    # level by level: the order in which an array's own sum adds depends on its shape, and so would the last bit
+    energy = sum(levels) + arithmetic
     return Cost(busy + machine.network_latency, energy, read, write, slow, per_level, levels, access, address, spent,
                 leakage, arithmetic, clusters)
 
@@ -113,4 +113,4 @@ def used_clusters(laid_out: Array, machine: Machine) -> Array:
 
 def outermost_accesses(counts: Counts, tile: Tiles) -> Array:
     """Accesses of the outermost level in words, reads, fills and updates of all its instances together, [B]."""
-    return total(counts.reads[-1] + counts.fills[-1] + counts.updates[-1]) * tile.instances[-1]
+    return sum(counts.reads[-1] + counts.fills[-1] + counts.updates[-1]) * tile.instances[-1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -232,16 +232,14 @@ def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | No
     batch = nest.batch
     out = np.empty((5, batch))
     words, counted = (None, None) if room is None else (room.words, room.counted)
+    score_part = partial(_kernel.score, layer.compiled, nest_arrays(nest), words, counted, out, all=False,
+                         unrounded=rounding is UNROUNDED, sparse=sparse)
     size = max(WORTH_A_THREAD, -(-batch // threads))
-
-    def run(first: int) -> None:
-        _kernel.score(layer.compiled, nest_arrays(nest), words, counted, out, first, min(first + size, batch), False,
-                      rounding is UNROUNDED, sparse)
-
     if size >= batch:
-        run(0)
+        score_part(0, batch)
     else:
         from concurrent.futures import ThreadPoolExecutor  # a first mapping needs none
+        begins = range(0, batch, size)
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(run, range(0, batch, size)))
+            list(pool.map(score_part, begins, [*begins[1:], batch]))
     return Scores(out[0], out[1], out[2], out[4].astype(np.bool_), out[3])

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.native.tables import total_areas
+from fadiff_mapper.inputs.native.tables import areas
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import energy_sources
@@ -14,7 +14,7 @@ from fadiff_mapper.model.evaluate import evaluate_nest, evaluate_one
 from fadiff_mapper.model.legality import rejection, violations
 from fadiff_mapper.model.loop_nest import Nest, joined, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
-from fadiff_mapper.model.reuse import constrained_reuse, with_reuse
+from fadiff_mapper.model.reuse import NOTHING_OFF, reuse_of, with_reuse
 from fadiff_mapper.model.stats import Stats, stats_of
 
 
@@ -25,8 +25,8 @@ def found_mapping(spec: Spec, nest: Nest) -> Mapping:
 
 def layer_of(spec: Spec) -> PreparedLayer:
     """The spec's problem on its architecture, with the reuse that its constraints leave on, for many evaluations."""
-    return prepare_layer(spec.arch, spec.problem, spec.tables,
-                         constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
+    left_on = with_reuse(Mapping((NOTHING_OFF,) * len(spec.arch.levels)), spec.constraints)
+    return prepare_layer(spec.arch, spec.problem, spec.tables, reuse_of(left_on, spec.problem.dataspace_names()))
 
 
 KnownLayers = dict[Hashable, tuple[Spec, PreparedLayer]]
@@ -38,7 +38,7 @@ def layers_of(specs: Sequence[Spec]) -> list[PreparedLayer]:
 
     Problems of one design are best listed side by side.
     """
-    known: KnownLayers = {}
+    known = KnownLayers()
     return [shared_layer(spec, known) for spec in specs]
 
 
@@ -104,7 +104,7 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
         evaluation = evaluate_sparse(prepare_sparse(layer, spec.sparse, spec.tables), evaluation, mapping)
     if not evaluation.legal[0]:
         raise rejection(violations(evaluation.checks, 0))
-    return stats_of(layer, evaluation, 0, energy_sources(spec.arch, spec.tables), *total_areas(spec.arch, spec.tables),
+    return stats_of(layer, evaluation, 0, energy_sources(spec.arch, spec.tables), areas(spec.arch, spec.tables),
                     sections=spec.sparse is not None)
 
 
@@ -130,6 +130,6 @@ def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests
                 raise rejection(violations(evaluation.checks, row))
             arch, tables = specs[index].arch, specs[index].tables
             if id(tables) not in origins:
-                origins[id(tables)] = energy_sources(arch, tables), *total_areas(arch, tables)
+                origins[id(tables)] = energy_sources(arch, tables), areas(arch, tables)
             found[index] = stats_of(layers[index], evaluation, row, *origins[id(tables)])
     return [found[index] for index in range(len(specs))]

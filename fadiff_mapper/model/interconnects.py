@@ -16,7 +16,6 @@ from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.tables import Tables, component_name
 from fadiff_mapper.model.access_counts import Counts, Delivery
 from fadiff_mapper.model.loop_nest import Projection
-from fadiff_mapper.model.tiles import total as sum_of
 
 if TYPE_CHECKING:
     from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -64,9 +63,9 @@ def priced_interconnects(arch: Architecture, problem: Problem, tables: Tables) -
     area, widths = 0.0, [0.0] * len(arch.levels)
     wires = [level.interconnect for level in arch.levels] + [noc.wires for noc in arch.named_interconnects]
     if any(noc.wire_energy != 0 and noc.tile_width is None for noc in wires):
-        per_instance = areas(arch, tables)
+        found_areas = areas(arch, tables)
         for i, unit in enumerate(units[:-1]):
-            area = per_instance[unit.name] + area * (units[i - 1].instances // unit.instances if i else 0)
+            area = found_areas[unit.name].each + area * (units[i - 1].instances // unit.instances if i else 0)
             widths[i] = math.sqrt(area)
     inner = [unit.name for unit in units]
     for i, level in enumerate(arch.levels):
@@ -192,8 +191,8 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
     if counts.words is not None:
         share = (counts.words.transferred / counts.words.per)[levels]
         energy, links, adders, spent = energy * share, links * share, adders * share, spent * share
-    # one by one: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
-    everything = sum_of(spent.reshape(-1, spent.shape[-1]))
+    # one by one: the order in which an array's own sum adds depends on its shape, and so would the last bit
+    everything = sum(spent.reshape(-1, spent.shape[-1]))
     hops = np.where(total > 0, travelled / np.where(total > 0, total, 1), 0)
     return InterconnectUse(words, sent, hops, reductions, energy, links, adders, spent, everything)
 

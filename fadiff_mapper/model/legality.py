@@ -18,7 +18,7 @@ from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLeve
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import Delivery, from_outside
 from fadiff_mapper.model.loop_nest import Nest, Projection
-from fadiff_mapper.model.tiles import Tiles, total
+from fadiff_mapper.model.tiles import Tiles
 
 NOWHERE = "one of the tensors is bypassed in all storage levels"
 
@@ -138,7 +138,7 @@ def untouched_sums(projection: Projection, arch: Architecture, nest: Nest, held:
         terms = [term for rank in ranks for term in rank]
         if projection.read_write[t] and (nest.residual or len(terms) > len(ranks) or any(c > 1 for _, c in terms)
                                          or len({d for d, _ in terms}) < len(ranks)):
-            touched = total(tally.words[:, :, t]) + from_outside(tally.links[:, t]) / instances
+            touched = sum(tally.words[:, :, t]) + from_outside(tally.links[:, t]) / instances
             missing = (partition[:, t] - touched) * held[:, t]
             checks += [LegalityCheck("untouched", level.name, missing[index], 0, missing[index] > 0)
                        for index, level in enumerate(arch.levels)]

@@ -74,7 +74,7 @@ class Nest:
         """The nests of some columns of a NumPy batch, copied; `rows` is a slice or whole numbers."""
         if isinstance(rows, slice):
             return Nest(*(np.ascontiguousarray(array[..., rows]) for array in nest_arrays(self)))
-        # `array[..., rows]` takes ten times as long
+        # `array[..., rows]` takes much longer
         return Nest(*(np.take(array, rows, axis=-1) for array in nest_arrays(self)))
 
     @property
@@ -100,14 +100,6 @@ class Active:
     spatial: np.ndarray   # [L, D]. Whether some spatial factor exceeds 1
     counted: np.ndarray   # [L, T]. Whether the traffic into the level matters; by default whether some column keeps the
                           # data space there
-
-    def looping_levels(self) -> list[int]:
-        """Indices of the levels with temporal loops, innermost first."""
-        return [int(level) for level in np.flatnonzero(self.temporal.any(axis=1))]
-
-    def spatial_dims(self) -> list[int]:
-        """Indices of the dimensions with spatial loops at some level."""
-        return [int(d) for d in np.flatnonzero(self.spatial.any(axis=0))]
 
 
 def all_active(nest: Nest) -> Active:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -65,37 +64,6 @@ class Machine:
         """Whole words of the levels that tiles of one mapping, [L, T], take."""
         words: np.ndarray = np.ceil(self.needed(size[..., None]))[..., 0]
         return words
-
-
-def machine(arch: Architecture, problem: Problem, energies: Sequence[ComponentEnergy],
-            compute_energy: float) -> Machine:
-    """The constants of one architecture, NumPy arrays in float64.
-
-    `energies` are pJ per vector access of every level, innermost first; `compute_energy` is pJ per multiply-accumulate.
-    """
-    levels, names = arch.levels, arch.level_names()
-
-    def column(values: Iterable[float | None]) -> np.ndarray:
-        return np.array([UNLIMITED if value is None else value for value in values], dtype=np.float64)[:, None]
-
-    # Levels that refer to an interconnect by name wait for it, in place of the wires of their own attributes.
-    waits = sum(level.interconnect.fill_latency + level.interconnect.drain_latency for level in levels)
-    for named in arch.named_interconnects:
-        for below, latency in ((named.inwards, "fill_latency"), (named.outwards, "drain_latency")):
-            if below is not None:
-                waits += named.wires.fill_latency - getattr(levels[below].interconnect, latency)
-    gate = tuple(names.index(level.power_gated_at or level.name) for level in levels)
-    clusters, block, read, fill, update, leak, addr_gen, *bandwidths = (column(values) for values in zip(*(
-        (level.instances // level.cluster_size, level.block_size, own.read, own.fill, own.update, own.leak,
-         level.addr_gen_energy, level.read_bandwidth, level.write_bandwidth, level.shared_bandwidth)
-        for level, own in zip(levels, energies, strict=True)), strict=True))
-    return Machine(
-        clusters, block, read, fill, update, leak, addr_gen, bandwidths[0], bandwidths[1], bandwidths[2],
-        np.array([[level.bandwidth_scale.get(name, 1.0) for name in problem.dataspace_names()] for level in levels],
-                 dtype=np.float64)[..., None],
-        compute_energy, waits, gate,
-        column(level.instances / levels[g].instances for level, g in zip(levels, gate, strict=True)),
-        words_of_elements(arch, problem))
 
 
 def words_of_elements(arch: Architecture, problem: Problem) -> np.ndarray | None:
@@ -219,8 +187,27 @@ def prepare_layer(arch: Architecture, problem: Problem, tables: Tables, reuse: R
     Timeloop's built-in energies replace missing entries of the tables; without `reuse` everything is reused, as in
     Timeloop.
     """
-    energies = tuple(storage_energy(level, tables) for level in arch.levels)
-    per_mac, _ = compute_energy(arch.arithmetic, tables)
-    return PreparedLayer(arch, problem, project(problem), machine(arch, problem, energies, per_mac), energies,
-                         reuse or full_reuse(len(arch.levels), len(problem.dataspaces)),
+    levels, names = arch.levels, arch.level_names()
+    energies = tuple(storage_energy(level, tables) for level in levels)
+    # Levels that refer to an interconnect by name wait for it, in place of the wires of their own attributes.
+    waits = sum(level.interconnect.fill_latency + level.interconnect.drain_latency for level in levels)
+    for named in arch.named_interconnects:
+        for below, latency in ((named.inwards, "fill_latency"), (named.outwards, "drain_latency")):
+            if below is not None:
+                waits += named.wires.fill_latency - getattr(levels[below].interconnect, latency)
+    gate = tuple(names.index(level.power_gated_at or level.name) for level in levels)
+    clusters, block, read, fill, update, leak, addr_gen, *bandwidths = np.array([
+        (level.instances // level.cluster_size, level.block_size, own.read, own.fill, own.update, own.leak,
+         level.addr_gen_energy, *(UNLIMITED if words is None else words for words in (
+             level.read_bandwidth, level.write_bandwidth, level.shared_bandwidth)))
+        for level, own in zip(levels, energies, strict=True)], dtype=np.float64).T[..., None]
+    machine = Machine(
+        clusters, block, read, fill, update, leak, addr_gen, bandwidths[0], bandwidths[1], bandwidths[2],
+        np.array([[level.bandwidth_scale.get(name, 1.0) for name in problem.dataspace_names()] for level in levels],
+                 dtype=np.float64)[..., None],
+        compute_energy(arch.arithmetic, tables)[0], waits, gate,
+        np.array([[level.instances / levels[g].instances] for level, g in zip(levels, gate, strict=True)]),
+        words_of_elements(arch, problem))
+    return PreparedLayer(arch, problem, project(problem), machine, energies,
+                         reuse or full_reuse(len(levels), len(problem.dataspaces)),
                          priced_interconnects(arch, problem, tables))

@@ -51,11 +51,6 @@ def reuse_of(mapping: Mapping, names: Sequence[str]) -> Reuse:
     return Reuse(*np.array([[[name not in there for name in names] for there in each] for each in off], dtype=np.bool_))
 
 
-def constrained_reuse(constraints: Constraints, names: Sequence[str]) -> Reuse:
-    """The reuse that constraints leave on; `names` are the data spaces of the problem in order."""
-    return reuse_of(with_reuse(Mapping((NOTHING_OFF,) * len(constraints.levels)), constraints), names)
-
-
 def with_reuse(mapping: Mapping, constraints: Constraints) -> Mapping:
     """The mapping with the reuse that the constraints switch off switched off in its directives, for writing it out."""
     return Mapping(tuple(

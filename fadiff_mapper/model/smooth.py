@@ -27,6 +27,7 @@ Axes beside those of `access_counts.py`: N boundaries, S temporal loops (innermo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -48,7 +49,7 @@ from fadiff_mapper.model.evaluate import NestEvaluation, evaluate_with
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import Reuse
-from fadiff_mapper.model.tiles import Tiles, product, tiles, total
+from fadiff_mapper.model.tiles import Tiles, tiles
 
 SMOOTH = Rounding(*[lambda values: values] * 3)
 """No rounding: its gradient would be 0 almost everywhere."""
@@ -134,7 +135,7 @@ def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles
     # moves are only compared, so they are integers without gradient
     level, row = xp.asarray(np.array(loops.level))[:, None], xp.arange(loops.bound.shape[1])
     step = xp.astype(tile.across[level, loops.dim, row] * (loops.bound > 1), xp.int64)
-    along = xp.stack([step * total([c * (loops.dim == d) for d, c in rank])
+    along = xp.stack([step * sum(c * (loops.dim == d) for d, c in rank)
                       for rank in shared_ranks(projection.ranks[dataspace])])
     elsewhere = step * xp.asarray(projection.relevant[dataspace])[loops.dim] * xp.all(along == 0, axis=0)
     move, alone = along[:, None] - _since(along, start), _since(elsewhere, start) + elsewhere == 0
@@ -219,20 +220,19 @@ def _sent(raw: Delivery, steps: WindowSteps | None, nest: Nest, projection: Proj
     fan, scatter = raw.fan[level, 0], raw.scatter[0, level, dataspace]
     wanted = raw.words[0, level, dataspace] / scatter
     share = {rank: distinct_windows(spatial, tile.below[level], rank) for rank in ranks if multicast and len(rank) == 2}
-    groups = product([scatter, *share.values()])
+    groups = math.prod(share.values(), start=scatter)
     words, links = wanted * groups, xp.zeros_like(wanted)
     row = xp.arange(nest.batch)
     for there, dim, torn in neighbours(nest, arch, level) if steps and level in steps.levels else ():
         # a neighbour held the words of a step where the tile moves by the distance of the two, in either direction
         assert steps is not None
         n, step = steps.levels.index(level), xp.astype(tile.below[level][dim, row], xp.int64)
-        apart = xp.stack([step * total([c * (dim == d) for d, c in rank]) for rank in ranks])[:, None]
+        apart = xp.stack([step * sum(c * (dim == d) for d, c in rank) for rank in ranks])[:, None]
         meets = xp.all(steps.move[:, n] == apart, axis=0) | xp.all(steps.move[:, n] == -apart, axis=0)
         repeated = xp.sum(steps.again[n] * (meets & steps.alone[n] & there & xp.any(apart > 0, axis=0)), axis=0)
         side_by_side = spatial[dim, row]
-        last = product([scatter / side_by_side, *(
-            xp.where(xp.any(xp.stack([dim == d for d, _ in rank]), axis=0), xp.ones_like(part), part)
-            for rank, part in share.items())])
+        last = math.prod((xp.where(xp.any(xp.stack([dim == d for d, _ in rank]), axis=0), xp.ones_like(part), part)
+                          for rank, part in share.items()), start=scatter / side_by_side)
         words = words - repeated * (groups - last - torn * groups / fan)
         links = links + repeated * (fan - fan / side_by_side - torn)
     return words, (wanted * fan - links) / words, groups, links

@@ -26,7 +26,6 @@ from fadiff_mapper.model.legality import NOWHERE, limits, rejection, violations
 from fadiff_mapper.model.sparse_design import KINDS, SparseDesign, millionths
 from fadiff_mapper.model.sparse_savings import Saving, read_savings, sparse_usage
 from fadiff_mapper.model.sparse_tiles import StoredTile, ordered_sum, stored_mapping
-from fadiff_mapper.model.tiles import total
 
 WRAP = 2 ** 64
 """Timeloop counts in whole numbers of 64 bits without sign; the processor makes 0 of a double beyond them."""
@@ -160,8 +159,8 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
                        (addresses * machine.addr_gen * clusters)[..., None], np.array([actual + never + gated]), in_use,
                        machine, clusters[..., None], EXACT)
     # added up as in Timeloop, data space by data space: the order decides how a half is printed
-    energies = total([cost.spent[:, t] + cost.leakage / len(names) for t in range(len(names))])
-    cost = replace(cost, level_energy=energies, energy=total([cost.compute_energy, *energies]))
+    energies = sum(cost.spent[:, t] + cost.leakage / len(names) for t in range(len(names)))
+    cost = replace(cost, level_energy=energies, energy=sum([cost.compute_energy, *energies]))
     return SparseEvaluation(
         in_use, dense.counts, lambda: cost, dense.nest, dense.held, dense.raw, dense.tally, dense.network,
         checks, columns=stored.columns, most=most, average=average, savings=savings, words=words,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fadiff_mapper.base.text_formats import html_table
+from fadiff_mapper.inputs.native.tables import ComponentArea
 from fadiff_mapper.model.evaluate import Evaluation, SparseEvaluation
 from fadiff_mapper.model.interconnects import interconnect_faults
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -110,18 +111,16 @@ class Stats:
         """
         energies = self.component_energies()
         energies |= {"Total": sum(energies.values())}  # in Timeloop's order, which decides how a half is rounded
-
-        def per(computes: int) -> dict[str, float]:
-            return {name: round(energy * 1000 / computes, 2) if computes else math.inf
-                    for name, energy in energies.items()}
-
+        computes = {"computes": self.actual_computes}
+        if self.sections:
+            computes = {"algorithmic": self.computes, "actual": self.actual_computes}
+        fj_per = {kind: {name: round(energy * 1000 / number, 2) if number else math.inf
+                         for name, energy in energies.items()} for kind, number in computes.items()}
         # on a sparse design Timeloop holds the cycles of the EDP in single precision
         edp = float(np.float32(self.cycles)) * self.energy_pj if self.sparse else self.edp
         return {"energy_uj": round(self.energy_pj / 1e6, 2), "utilization_percent": round(self.utilization * 100, 2),
                 "edp_j_cycle": f"{edp / 1e12:.2e}", "area_mm2": 0.0} | (
-            {"fj_per": {"algorithmic": per(self.computes), "actual": per(self.actual_computes)}
-             if self.sections else {"computes": per(self.actual_computes)}} if self.sparse else
-            {"fj_per_compute": per(self.computes)})
+            {"fj_per": fj_per} if self.sparse else {"fj_per_compute": fj_per["computes"]})
 
     def component_energies(self) -> dict[str, float]:
         """pJ of the arithmetic, every storage level (with leakage) and every interconnect, all instances together."""
@@ -158,12 +157,12 @@ def network_energy(network: dict[str, Any]) -> float:
 
 
 def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
-             energy_source: dict[str, str] | None = None, areas_um2: dict[str, float] | None = None,
-             area_source: dict[str, str] | None = None, *, sections: bool = True) -> Stats:
+             energy_source: dict[str, str] | None = None, areas: Mapping[str, ComponentArea] | None = None, *,
+             sections: bool = True) -> Stats:
     """The statistics of one mapping of a batch.
 
-    `evaluation` has `details=True`, and a legal mapping in column `row`. Sources and areas (um^2 of all instances) are
-    by component. `sections`: whether the input of a sparse design has a section of sparse optimizations.
+    `evaluation` has `details=True`, and a legal mapping in column `row`. Sources of energies, and areas, are by
+    component. `sections`: whether the input of a sparse design has a section of sparse optimizations.
     """
     assert evaluation.network is not None
     use, unit, names = evaluation.tile, layer.arch.arithmetic, layer.problem.dataspace_names()
@@ -196,7 +195,9 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
         levels=levels,
         networks=sorted((_network(layer, evaluation, number, row) for number in range(len(layer.interconnects))),
                         key=lambda network: str(network["name"])),
-        energy_source=energy_source or {}, areas_um2=areas_um2 or {}, area_source=area_source or {},
+        energy_source=energy_source or {},
+        areas_um2={name: area.total for name, area in (areas or {}).items()},
+        area_source={name: area.source for name, area in (areas or {}).items() if area.source},
         sections=None if sparse is None else sections, warnings=tuple(_warnings(layer, evaluation, row)))
 
 

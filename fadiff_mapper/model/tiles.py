@@ -5,10 +5,8 @@ The first step of the shared equations, see `access_counts.py` for the others an
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Sequence
+import math
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 
@@ -79,15 +77,15 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
         for last in reversed(lasts):
             further.append(further[-1] * last)
         extents = xp.where(xp.stack(further[::-1]) > 1, extents, xp.stack(rests))
-    words = xp.stack([product([rank_extent(extents, rank) for rank in ranks]) for ranks in projection.ranks], axis=1)
-    one, spread = xp.ones_like(nest.spatial[:, 0]), active.spatial_dims()
-    on_x = product([xp.where(nest.on_y[:, d], one, nest.spatial[:, d]) for d in spread] or [one])
-    on_y = product([xp.where(nest.on_y[:, d], nest.spatial[:, d], one) for d in spread] or [one])
+    words = xp.stack([math.prod(rank_extent(extents, rank) for rank in ranks) for ranks in projection.ranks], axis=1)
+    one, spread = xp.ones_like(nest.spatial[:, 0]), np.flatnonzero(active.spatial.any(axis=0)).tolist()
+    on_x = math.prod((xp.where(nest.on_y[:, d], one, nest.spatial[:, d]) for d in spread), start=one)
+    on_y = math.prod((xp.where(nest.on_y[:, d], nest.spatial[:, d], one) for d in spread), start=one)
     x, y = [one[0]], [one[0]]  # from the outermost level inwards
     for level in reversed(levels):
         x.append(x[-1] * on_x[level])
         y.append(y[-1] * on_y[level])
-    cycles = product([xp.prod(nest.temporal[level], axis=0) for level in active.looping_levels()] or [one[0]])
+    cycles = math.prod((xp.prod(factors, axis=0) for factors in nest.temporal), start=one[0])
     return Tiles(extents[below], extents[across], words[whole], words[below], words[across], xp.stack(x[::-1]),
                  xp.stack(y[::-1]), cycles, cycles * x[-1] * y[-1])
 
@@ -95,17 +93,6 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
 def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:
     """Extent of one rank of a data space (`spec.problem.extent`), [N, B], in boxes of extents [N, D, B]."""
     return extent([(coefficient, extents[:, d]) for d, coefficient in rank])
-
-
-def product(factors: Sequence[Array]) -> Array:
-    """The product in the given order, of at least one factor."""
-    return reduce(operator.mul, factors)
-
-
-def total(terms: Iterable[Array]) -> Array:
-    """The sum in the given order, on which the last bit may depend, of at least one term; along an array's first axis.
-    """
-    return reduce(operator.add, terms)
 
 
 def average_usage(tile: Tiles, nest: Nest, problem_computes: float | None = None) -> tuple[Tiles, np.ndarray,

@@ -9,29 +9,27 @@ Method. A *lasting tensor* lies whole in the only level that can be a home. The 
 group, or layer by itself, comes in versions: which lasting tensors it finds there, which it leaves there, and how much
 room all of them take. A version is estimated as the group without the words that it neither reads from the outermost
 level nor writes there. As in `planning`, the plan that would be best if estimates held is evaluated exactly, again and
-again, until it consists of evaluated versions. Groups that share lasting tensors run one right after the other, so
-their layers are those of a segment.
+again, until it consists of evaluated versions. Groups that share lasting tensors run one right after the other, so no
+other layer may have to run in between.
 
-Bound. A layer that finds or leaves lasting tensors becomes a layer by itself if it also reads and writes their words at
-the outermost level. So it costs at least as much as the best mapping by itself, less these words (`most_saved`).
+The bound on all plans (`network_bound`) is a shortest path over the same states (`row_steps`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from fadiff_mapper.fusion import FusedGroup, Hardware, Stay
 from fadiff_mapper.fusion.estimates import Candidate, homes
-from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, OperatingPoint, WordCosts, summed
+from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, OperatingPoint, WordCosts
 from fadiff_mapper.fusion.segments import chains, shared_operands
 from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
+from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import EvaluatedGroup
 from fadiff_mapper.workload import Workload
 
@@ -113,50 +111,101 @@ def _may_lie(spec: Spec, name: str, home: int) -> bool:
 
 
 @dataclass(frozen=True)
-class LastingEnds:
-    """The lasting tensors that a layer may find in the home, or leave there."""
+class Residents:
+    """Lasting tensors that lie in the home while a part of a plan runs, a group or a layer by itself."""
 
-    names: tuple[str, ...]  # the layers of its row
-    tensors: Mapping[str, LastingTensor]  # by data space of the layer
-
-    def beyond(self, nodes: Sequence[str]) -> frozenset[str]:
-        """The data spaces that are lasting tensors for a group of some layers, this one among them: those that are made
-        or read outside of it."""
-        return frozenset(space for space, tensor in self.tensors.items() if tensor.maker < 0 or not (
-            self.names[tensor.maker] in nodes and self.names[tensor.last] in nodes))
+    after: frozenset[int]  # those that lie there for later parts, by their number in the row
+    operands: frozenset[tuple[int, str, bool]]  # of its layers, each with whether it is there already
+    made: bool  # whether the output of the part is one
+    room: int  # words of the home that all of them take
+    read: int  # elements that the part finds there
+    written: int  # elements of its output
 
 
-def lasting_ends(rows: Sequence[LastingRow], specs: Mapping[str, Spec]) -> dict[str, LastingEnds]:
-    """The lasting tensors of each layer; `specs` are the layers on the design."""
-    ends = {}
-    for row in rows:
-        own: list[dict[str, LastingTensor]] = [{} for _ in row.names]
-        for tensor in row.tensors:
-            for reader, space in tensor.readers[tensor.maker < 0:]:     # from outside, the first one brings it
-                own[reader][space] = tensor
-            if tensor.maker >= 0:
-                own[tensor.maker][specs[row.names[tensor.maker]].problem.output.name] = tensor
-        ends.update({name: LastingEnds(row.names, tensors) for name, tensors in zip(row.names, own, strict=True)})
-    return ends
+NOBODY = Residents(frozenset(), frozenset(), False, 0, 0, 0)
+"""No lasting tensors."""
 
 
-def most_saved(spec: Spec, home: int, ends: LastingEnds, repeat: int) -> OperatingPoint:
-    """Energy and cycles that a layer by itself can save at most, in all runs, as lasting tensors are neither written to
-    the outermost level nor read from there into the home, of which the index is given."""
-    machine, names = prepare_layer(spec.arch, spec.problem, spec.tables).machine, spec.problem.dataspace_names()
-    energy, shares = word_energy(machine), element_shares(spec.arch, spec.problem)[0]
+def residents(row: LastingRow, place: range, there: frozenset[int], usable: float) -> Iterator[Residents]:
+    """What may lie in the home while the layers at a place of a row run as one part.
 
-    limits = np.minimum(np.minimum(machine.shared_bandwidth, machine.read_bandwidth), machine.write_bandwidth)[:, 0]
-    saved = []
-    for space, tensor in ends.tensors.items():
-        words = tensor.elements * shares[:, names.index(space)]
-        demand = words * machine.bandwidth_scale[:, names.index(space), 0]
-        pj = energy.update[-1, 0] * words[-1] if space == spec.problem.output.name else (
-            energy.read[-1, 0] * words[-1] + energy.fill[home, 0] * words[home])
-        # Timeloop rounds the cycles of each run up
-        saved.append(OperatingPoint(float(pj), repeat + max(
-            float(demand[level] / limits[level]) if limits[level] < UNLIMITED else 0.0 for level in (home, -1))))
-    return summed(saved)
+    Args:
+        row: The row.
+        place: Positions of the layers.
+        there: Numbers of the tensors that lie in the home before.
+        usable: Words of the home.
+    """
+    tensors = row.tensors
+    kept = {number for number in there if tensors[number].last >= place.stop}
+    new = [number for number, tensor in enumerate(tensors) if number not in there and tensor.last >= place.stop
+           and (tensor.maker == place[-1] or (tensor.maker < 0 and any(
+               reader in place for reader, _ in tensor.readers)))]
+    for chosen in range(1 << len(new)):
+        left = [number for bit, number in enumerate(new) if chosen >> bit & 1]
+        room = sum(tensors[number].room for number in (*there, *left))
+        if room > usable:
+            continue
+        made = [number for number in left if tensors[number].maker in place]
+        found = [number for number in there if any(reader in place for reader, _ in tensors[number].readers)]
+        operands = set()
+        for number in {*found, *left}.difference(made):
+            own = [(reader - place.start, operand) for reader, operand in tensors[number].readers if reader in place]
+            operands |= {(*each, number in there or each != own[0]) for each in own}    # the first one brings it
+        yield Residents(frozenset({*kept, *left}), frozenset(operands), bool(made), room,
+                        sum(tensors[number].elements for number in found),
+                        sum(tensors[number].elements for number in made))
+
+
+State: TypeAlias = tuple[int, frozenset[int], float]
+"""How many layers of a row have run, the tensors that lie in the home, and the position up to which these may last."""
+
+NEW_ROW: State = (0, frozenset(), 0)
+"""The state before the first layer of a row."""
+
+
+@dataclass(frozen=True)
+class RowStep:
+    """Layers of a row that run as one part of a plan."""
+
+    before: State
+    after: State
+    residents: Residents
+
+
+def row_steps(row: LastingRow, parts: Container[tuple[str, ...]], in_one_go: Container[tuple[str, ...]],
+              usable: float) -> Iterator[RowStep]:
+    """All steps from the first layer of a row behind the last one; those that lead to a state before those from there.
+
+    Parts that share lasting tensors run one right after the other, at most as far as layers that can run in one go from
+    the first of them. The longest ones count as without end, so that long rows have few states.
+
+    Args:
+        row: The row.
+        parts: The layers of each part, every single layer among them.
+        in_one_go: Layers of the row that can run one right after the other, `LONGEST` at most.
+        usable: Words of the home.
+    """
+    names = row.names
+    states: list[dict[State, None]] = [{NEW_ROW: None}, *({} for _ in names)]
+    for start in range(len(names)):
+        ends = range(start + 1, min(start + LONGEST, len(names)) + 1)
+        far = max((stop for stop in ends if names[start:stop] in in_one_go), default=start)
+        stops = [stop for stop in ends if names[start:stop] in parts]
+        for before in states[start]:
+            _, there, limit = before
+            last = limit if there else inf if far == ends[-1] else far
+            for stop in stops:
+                if there and stop > last:
+                    break
+                for own in residents(row, range(start, stop), there, usable):
+                    if not own.after:
+                        after: State = stop, own.after, 0
+                    elif stop < last:
+                        after = stop, own.after, last
+                    else:   # no part can follow that finds these tensors
+                        continue
+                    states[stop][after] = None
+                    yield RowStep(before, after, own)
 
 
 VersionKey: TypeAlias = tuple[int, frozenset[tuple[int, str, bool]], bool, int]
@@ -178,29 +227,26 @@ class PartVersion:
     """A part of a plan with lasting tensors, at its place in a row; without any, the part as it is."""
 
     part: PlanPart
-    start: int  # positions in the row of its first layer, and behind its last one
-    stop: int
-    before: frozenset[int]  # numbers of the tensors that lie in the home before it runs
-    after: frozenset[int]  # and of those that lie there for later parts
-    key: VersionKey
+    step: RowStep
     estimate: OperatingPoint
 
     @property
-    def room(self) -> int:
-        """Words of the home that all lasting tensors take while it runs."""
-        return self.key[-1]
+    def key(self) -> VersionKey:
+        """By which equal versions share an evaluation."""
+        own = self.step.residents
+        return id(self.part), own.operands, own.made, own.room
 
     def group(self, level: str) -> FusedGroup:
         """The group of this version, with the mappings of its part, which may not suit it; the home is given."""
-        _, operands, made, room = self.key
-        group = self.part.candidate.group
+        own, group = self.step.residents, self.part.candidate.group
         layers, stay = list(group.layers), Stay(level, frozenset(loop.dim for loop in group.loops))
-        for index, operand, there in sorted(operands):
+        for index, operand, there in sorted(own.operands):
             layer = layers[index]
             layers[index] = replace(
                 layer, operands={**layer.operands, operand: stay}, lasting={**layer.lasting, operand: there},
                 shared={name: first for name, first in layer.shared.items() if name != operand})
-        return replace(group, layers=tuple(layers), output_at=level if made else "", lasting_words={level: room})
+        return replace(group, layers=tuple(layers), output_at=level if own.made else "",
+                       lasting_words={level: own.room})
 
 
 @dataclass
@@ -208,107 +254,74 @@ class LastingCover:
     """A row of layers, with all that may be part of its cover."""
 
     row: LastingRow
-    parts: Sequence[Sequence[PlanPart]]  # for each position of the row the parts that begin there
+    parts: Mapping[tuple[str, ...], Sequence[PlanPart]]
+    in_one_go: Container[tuple[str, ...]]
     usable: float  # words of the home
     costs: WordCosts
-    in_one_go: Collection[tuple[str, ...]]  # layers of the row that can run one right after the other
     # versions with lasting tensors evaluated so far, those of all rows; None for one that cannot run
     exact: dict[VersionKey, EvaluatedGroup | None]
-    # versions by the position where they begin, and the tensors that lie in the home before
-    versions: dict[tuple[int, frozenset[int]], list[PartVersion]] = field(default_factory=dict)
+
+    @cached_property
+    def versions(self) -> list[PartVersion]:
+        """The versions of all parts, those that lead to a state before those from there."""
+        found = []
+        for step in row_steps(self.row, self.parts, self.in_one_go, self.usable):
+            own = step.residents
+            for part in self.parts[self.row.names[step.before[0]:step.after[0]]]:
+                point = part.candidate.estimate
+                cycles = max(point.cycles - (own.read + own.written) / self.costs.bandwidth,
+                             min(part.inside, point.cycles))
+                found.append(PartVersion(part, step, OperatingPoint(
+                    point.energy_pj - own.read * self.costs.read[-1] - own.written * self.costs.written, cycles)))
+        return found
 
     def unknown(self, version: PartVersion) -> bool:
         """Whether a version has an estimate only."""
-        return version.room > 0 and version.key not in self.exact
+        return version.step.residents.room > 0 and version.key not in self.exact
+
+    def nodes(self, version: PartVersion) -> tuple[str, ...]:
+        """The layers of a version."""
+        return self.row.names[version.step.before[0]:version.step.after[0]]
 
     def cover_parts(self, cover: Sequence[PartVersion]) -> list[CoverPart[Any]]:
         """The groups of a cover; of those that are not evaluated the estimates."""
         found: list[CoverPart[Any]] = []
         for version in cover:
-            outcome = self.exact.get(version.key) if version.room else version.part.evaluated
+            lasting = version.step.residents.room > 0
+            outcome = self.exact.get(version.key) if lasting else version.part.evaluated
             if outcome is not None:
-                found.append(CoverPart(self.row.names[version.start:version.stop], outcome.point, outcome))
-            elif version.room:
-                found.append(CoverPart(self.row.names[version.start:version.stop], version.estimate, version))
+                found.append(CoverPart(self.nodes(version), outcome.point, outcome))
+            elif lasting:
+                found.append(CoverPart(self.nodes(version), version.estimate, version))
         return found
 
     def runs(self, cover: Sequence[PartVersion]) -> list[tuple[str, ...]]:
         """The layers of the groups of a cover, those that share lasting tensors together."""
         found = list[tuple[str, ...]]()
         for version in cover:
-            found.append((found.pop() if version.before else ()) + self.row.names[version.start:version.stop])
+            found.append((found.pop() if version.step.before[1] else ()) + self.nodes(version))
         return [nodes for nodes in found if len(nodes) > 1]
 
     def best(self, price: NetworkPrice, hopeful: bool = True) -> list[PartVersion]:
         """The cheapest cover at some prices, with the estimates of versions that are not evaluated, or without these.
         """
-        # A state: position in the row; start of the parts so far that share tensors, -1 if none does; tensors in the
-        # home. With each the least price, the last part, and the state before it.
-        State = tuple[int, int, frozenset[int]]
-        longest = max(map(len, self.in_one_go), default=0)
-        first: State = (0, -1, frozenset())
-        least: dict[State, tuple[float, PartVersion | None, State]] = {first: (0.0, None, first)}
-        waiting: list[list[State]] = [[first], *([] for _ in self.row.names)]
-        for position in range(len(self.row.names)):
-            for state in waiting[position]:
-                before, begun, there = least[state][0], state[1], state[2]
-                start = begun if there else position
-                for version in self._versions(position, there):
-                    if version.after and version.stop - start >= longest:
-                        continue    # no part can follow that finds these tensors
-                    if there and not version.after and self.row.names[begun:version.stop] not in self.in_one_go:
-                        continue
-                    value = before + self._price(version, price, hopeful)
-                    now = version.stop, start if version.after else -1, version.after
-                    if now not in least:
-                        waiting[version.stop].append(now)
-                    if now not in least or value < least[now][0]:
-                        least[now] = value, version, state
+        least, last = {NEW_ROW: 0.0}, dict[State, PartVersion]()    # by state: its least price, and how to get there
+        for version in self.versions:
+            step = version.step
+            value = least[step.before] + self._price(version, price, hopeful)
+            if step.after not in least or value < least[step.after]:
+                least[step.after], last[step.after] = value, version
         cover: list[PartVersion] = []
-        state = (len(self.row.names), -1, frozenset())
-        while state != first:
-            _, last, state = least[state]
-            assert last
-            cover.insert(0, last)
+        state: State = (len(self.row.names), frozenset(), 0)
+        while state != NEW_ROW:
+            cover.insert(0, last[state])
+            state = last[state].step.before
         return cover
 
     def _price(self, version: PartVersion, price: NetworkPrice, hopeful: bool) -> float:
         """The price of a version; infinite for one that cannot run, or of which nothing else is hoped."""
-        if not version.room or version.key not in self.exact:
-            return price(version.estimate) if hopeful or not version.room else inf
+        lasting = version.step.residents.room > 0
+        if not lasting or version.key not in self.exact:
+            return price(version.estimate) if hopeful or not lasting else inf
         outcome = self.exact[version.key]
         return inf if outcome is None else price(outcome.point)
-
-    def _versions(self, start: int, there: frozenset[int]) -> list[PartVersion]:
-        """Versions of the parts that begin at a position, with tensors that lie in the home then."""
-        if (start, there) not in self.versions:
-            self.versions[start, there] = [
-                version for part in self.parts[start]
-                for version in self._of_part(part, range(start, start + len(part.candidate.group.layers)), there)]
-        return self.versions[start, there]
-
-    def _of_part(self, part: PlanPart, place: range, there: frozenset[int]) -> Iterator[PartVersion]:
-        """Versions of a part at its place in the row."""
-        tensors, point = self.row.tensors, part.candidate.estimate
-        kept = {number for number in there if tensors[number].last >= place.stop}
-        new = [number for number, tensor in enumerate(tensors) if number not in there and tensor.last >= place.stop
-               and (tensor.maker == place[-1] or (tensor.maker < 0 and any(
-                   reader in place for reader, _ in tensor.readers)))]
-        for chosen in range(1 << len(new)):
-            left = [number for bit, number in enumerate(new) if chosen >> bit & 1]
-            room = sum(tensors[number].room for number in (*there, *left))
-            if room > self.usable:
-                continue
-            made = [number for number in left if tensors[number].maker in place]
-            found = [number for number in there if any(reader in place for reader, _ in tensors[number].readers)]
-            operands = set()
-            for number in {*found, *left}.difference(made):
-                own = [(reader - place.start, operand) for reader, operand in tensors[number].readers
-                       if reader in place]  # all but the first find it there
-                operands |= {(*each, number in there or each != own[0]) for each in own}
-            read, written = (sum(tensors[number].elements for number in some) for some in (found, made))
-            estimate = OperatingPoint(
-                point.energy_pj - read * self.costs.read[-1] - written * self.costs.written,
-                max(point.cycles - (read + written) / self.costs.bandwidth, min(part.inside, point.cycles)))
-            yield PartVersion(part, place.start, place.stop, there, frozenset({*kept, *left}),
-                              (id(part), frozenset(operands), bool(made), room), estimate)

@@ -46,8 +46,8 @@ from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.workload import Workload
 
 AMPLE_S = 0.4
-"""Seconds of processor time for each layer that a limit must leave for full effort, which takes 0.03 to 0.08: what is
-left is for fused groups. Set by hand."""
+"""Seconds of processor time for each layer that a limit must leave for full effort, which takes a part
+of them: what is left is for fused groups. Set by hand."""
 
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,

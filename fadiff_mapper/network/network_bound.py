@@ -3,12 +3,11 @@
 Class of plans. Every layer runs by itself, in any mapping within the design's constraints, or in a fused group of
 layers that follow one another in a chain, as `fusion` evaluates it: any shared loops with tiles of any sizes, even and
 uneven; any level on the chip with a single instance as home of each intermediate, or, of two layers, a level whose
-instances divide it (`candidates.divisions`); halos kept, in whole tiles, or
-computed again; operands of a group resident or not, along any loops; partial sums that stay where they are summed up,
-rest in the home or are spilled; residual operands read on the chip or from outside; any mapping of every tile within
-the design's constraints, with factors that divide the tile. Loops cut only what the operators in between pass on in
-tiles. Tensors may stay on the chip between all of these (`lasting_tensors`): a group that could find or leave some is
-bounded as if they cost nothing but the room of a tile.
+instances divide it (`candidates.divisions`); halos kept, in whole tiles, or computed again; operands of a group
+resident or not, along any loops; partial sums that stay where they are summed up, rest in the home or are spilled;
+residual operands read on the chip or from outside; any mapping of every tile within the design's constraints, with
+factors that divide the tile. Loops cut only what the operators in between pass on in tiles. Tensors may stay on the
+chip between all of these (`lasting_tensors`).
 
 Layers by themselves are bounded by `search.lower_bound`.
 
@@ -17,14 +16,15 @@ of the segment is above one. It begins with a single point: what each layer cost
 from and to the outermost level once. Where the price of a segment matters, branch and bound over its loops, tile sizes
 and residencies divides the groups further (`kernel/group_bound.hpp`). Designs on which several levels could be homes,
 layers whose elements are no whole words in the home or the outermost level, and segments with scores that a mask hides
-keep the single point.
+keep the single point. A segment that finds or leaves lasting tensors has a bound for each choice of them.
 
 Networks. At prices per pJ and per cycle, the cheapest plan is a shortest path through every chain, over layers by
-themselves and segments; what the plans of a network can reach lies above the line of this least price. The segments on
-the path are divided, and the path is found again, until no segment on it can be divided: best first, as no other
-segment can be part of a cheaper plan. The least product of energy and cycles above the lines for several prices is at
-one of the corners of the polygon that they enclose. The corner with the least product is cut off by the line that is
-tangent to its hyperbola, until a line passes through it: a cutting-plane method for the convex hull of all plans.
+themselves and segments, whose states say which tensors lie in the home; what the plans of a network can reach lies
+above the line of this least price. The segments on the path are divided, and the path is found again, until no segment
+on it can be divided: best first, as no other segment can be part of a cheaper plan. The least product of energy and
+cycles above the lines for several prices is at one of the corners of the polygon that they enclose. The corner with the
+least product is cut off by the line that is tangent to its hyperbola, until a line passes through it: a cutting-plane
+method for the convex hull of all plans.
 """
 
 from __future__ import annotations
@@ -36,17 +36,21 @@ from itertools import combinations, pairwise, permutations
 from math import inf, prod, sqrt
 from typing import Any
 
+import numpy as np
+
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.candidates import alike, cut_dims, divisions, shared_loops
 from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, homes
 from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, other_reads, summed, word_costs
 from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_all_runs
+from fadiff_mapper.fusion.tile_steps import space_of
+from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import GroupBound
-from fadiff_mapper.model.prepared_layer import element_shares, prepare_layer, word_energy
-from fadiff_mapper.network.lasting_tensors import lasting_ends, lasting_rows, most_saved
+from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
+from fadiff_mapper.network.lasting_tensors import NEW_ROW, NOBODY, LastingRow, Residents, lasting_rows, row_steps
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
@@ -129,44 +133,51 @@ def _sums(energy: float, cycles: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
+class PathStep:
+    """A layer by itself, or a group, as a step of a path through the network.
+
+    The states of a network, by number, say which layers have run and which tensors lie in the home; 0 is the first.
+    """
+
+    before: int
+    after: int
+    nodes: tuple[str, ...]
+    least: LeastLayer | LeastGroup  # equal parts of a network share one
+    credit: OperatingPoint = NOTHING  # reads of residual operands that a group may do without
+    residents: Residents = NOBODY
+
+
+@dataclass(frozen=True)
 class NetworkLeast:
     """Values from which the least price of every plan of a network follows."""
 
-    chains: Sequence[tuple[str, ...]]
-    alone: Mapping[str, LeastLayer]
-    groups: Mapping[tuple[str, ...], LeastGroup]  # by the layers of the segment; equal segments share one
-    credits: Mapping[tuple[str, ...], OperatingPoint]  # reads of residual operands that a segment may do without
+    steps: Sequence[PathStep]  # those that lead to a state before those that lead on
     besides: OperatingPoint  # what the network takes besides its layers
+
+    @property
+    def alone(self) -> list[LeastLayer]:
+        """Each layer by itself."""
+        return [step.least for step in self.steps if isinstance(step.least, LeastLayer)]
 
     def path(self, energy: float, cycles: float) -> tuple[float, list[LeastGroup]]:
         """The least price of all plans at prices per pJ and per cycle, and the groups of a plan that has it."""
         known: dict[int, float] = {}
-        total = energy * self.besides.energy_pj + cycles * self.besides.cycles
+        least, last = {0: 0.0}, dict[int, PathStep]()   # by state: its least price, and the step that leads there
+        for step in self.steps:
+            if id(step.least) not in known:
+                known[id(step.least)] = step.least.price(energy, cycles)
+            value = least[step.before] + known[id(step.least)]
+            if step.credit is not NOTHING:
+                value -= energy * step.credit.energy_pj + cycles * step.credit.cycles
+            if step.after not in least or value < least[step.after]:
+                least[step.after], last[step.after] = value, step
         taken: list[LeastGroup] = []
-        longest = max(map(len, self.groups), default=0)
-        for names in self.chains:
-            least = [0.0]   # of the first layers, by their number
-            begins: list[tuple[int, LeastGroup | None]] = [(0, None)]   # where their last part begins, and its group
-            for stop in range(1, len(names) + 1):
-                best = least[-1] + self.alone[names[stop - 1]].price(energy, cycles)
-                begin: tuple[int, LeastGroup | None] = stop - 1, None
-                for start in range(stop - 1, max(stop - longest, 0) - 1, -1):
-                    if not (group := self.groups.get(names[start:stop])):
-                        continue
-                    if id(group) not in known:
-                        known[id(group)] = group.price(energy, cycles)
-                    credit = self.credits.get(names[start:stop], NOTHING)
-                    value = least[start] + known[id(group)] - energy * credit.energy_pj - cycles * credit.cycles
-                    if value < best:
-                        best, begin = value, (start, group)
-                least.append(best)
-                begins.append(begin)
-            total += least[-1]
-            stop = len(names)
-            while stop:
-                stop, last = begins[stop]
-                taken += [last] if last else []
-        return total, taken
+        state = end = self.steps[-1].after
+        while state:
+            group = last[state].least
+            taken += [group] if isinstance(group, LeastGroup) else []
+            state = last[state].before
+        return least[end] + energy * self.besides.energy_pj + cycles * self.besides.cycles, taken
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price of all plans at prices per pJ and per cycle."""
@@ -176,7 +187,7 @@ class NetworkLeast:
         """Divides the groups of plans of the least price until no group of one can be divided, so many layers of parts
         were bounded, or time is over; returns how many were."""
         goal = energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
-            layer.price(energy, cycles) for layer in self.alone.values())
+            layer.price(energy, cycles) for layer in self.alone)
         made, more = 0, 1
         while more and made < most and not over():
             total, taken = self.path(energy, cycles)
@@ -200,7 +211,7 @@ class NetworkLeast:
             energy, cycles = float(metric == "energy"), float(metric == "delay")
             self.raise_price(energy, cycles, most, over)
             return SLACK * self.price(energy, cycles)
-        apart = summed([self.besides, *(OperatingPoint(own.energy_pj, own.cycles) for own in self.alone.values())])
+        apart = summed([self.besides, *(OperatingPoint(own.energy_pj, own.cycles) for own in self.alone)])
         at = [(1.0, 0.0), (0.0, 1.0)]   # prices by falling weight of energy: neighbours meet at the corners
         if apart.energy_pj and apart.cycles:
             at.insert(1, (1 / apart.energy_pj, 1 / apart.cycles))
@@ -261,63 +272,123 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             return None
         alone[name] = LeastLayer(repeats[name] * bound.energy_pj, repeats[name] * bound.cycles,
                                  repeats[name] ** 2 * bound.edp)
-    ends = lasting_ends(lasting_rows(workload, hardware, specs) if segments else [], specs)
-    single = [Segment((name,), (specs[name].problem,), (), (), repeats[name], (1,))
-              for name, lasting_of in ends.items() if lasting_of.tensors]
     costs = word_costs(layers[0])
     packed = not all(in_words(spec, levels) for spec in layers)
     masked = masked_work(segments) if hardware.arch.skips_masked else {}
     operators = {node.name: node.layer for node in workload.layers if node.layer}
-    known: dict[Hashable, list[LayerInGroup]] = {}
+    in_groups: dict[Hashable, list[LayerInGroup]] = {}
     translated: Translated = {}
+
+    def in_home(segment: Segment, own: Residents) -> list[list[LayerInGroup]]:
+        """The layers of a segment, in each home and with each division of the intermediate."""
+        found, constraints = [], [specs[name].constraints for name in segment.nodes]
+        divided_at = dict.fromkeys(hardware.level(stay.level) for stay in divisions(hardware, segment, constraints))
+        for index, (name, problem, share) in enumerate(zip(
+                segment.nodes, segment.problems, needed_shares(segment), strict=True)):
+            # what an earlier layer has brought may lie there, too
+            handed = dict.fromkeys([
+                *(link.tensor for before, link in enumerate(segment.links) if segment.reader(before) == index),
+                *(one.operand for one in segment.shared if one.layer == index),
+                *sorted(operand for layer, operand, there in own.operands if there and layer == index)], False)
+            if index + 1 < len(segment.nodes):
+                handed[problem.output.name] = segment.links[index].written_whole and index not in segment.read_inside
+            elif own.made:
+                handed[problem.output.name] = False
+            key = id(specs[name]), problem.dimensions, tuple(handed.items()), *divided_at
+            if key not in in_groups:
+                spec = over_all_runs(specs[name], operators[name], problem.dimensions)
+                in_groups[key] = [in_group(spec, home, handed) for home in levels]
+                for level in divided_at:
+                    between = segment.links[0].tensor if index else problem.output.name
+                    there = replace(spec, constraints=held_at(spec.constraints, level, {between: False}))
+                    in_groups[key].append(in_group(there, levels[0], {
+                        tensor: written for tensor, written in handed.items() if tensor != between}))
+            found.append([replace(layer, done=share * masked.get(name, 1.0)) for layer in in_groups[key]])
+        return found
+
+    def least_group(segment: Segment, own: Residents) -> LeastGroup:
+        """What no group of a segment undercuts that finds and leaves some tensors."""
+        homed = in_home(segment, own)
+        point = OperatingPoint(*(
+            segment.repeat * sum(min(getattr(layer.once, value) for layer in each) for each in homed)
+            for value in ("energy_pj", "cycles")))
+        least = LeastGroup(point)
+        if not segment.links:
+            name, = segment.nodes
+            if words := words_saved(specs[name], levels[0], own, repeats[name]):
+                least.with_words = replace(
+                    alone[name], energy_pj=max(alone[name].energy_pj, point.energy_pj + words.energy_pj),
+                    cycles=max(alone[name].cycles, point.cycles + words.cycles)), words
+        # parts count an element as a word, in all steps
+        if all(len(each) == 1 for each in homed) and not packed and masked.keys().isdisjoint(segment.nodes):
+            least.parts = partial(divided, hardware, segment, [layer for layer, in homed], costs, translated, own)
+        return least
+
+    def credit(segment: Segment) -> OperatingPoint:
+        """Reads of residual operands that a segment may do without."""
+        if not segment.residuals or hardware.arch.units:    # units do the sums
+            return NOTHING
+        reads = {(other.node, other.words): costs.fetched(other.words) for other in segment.residuals}
+        less = [0.0 if packed else min(words * costs.read[level] for level in levels) for _, words in reads]
+        return summed([OperatingPoint(read.energy_pj - inside, read.cycles)
+                       for read, inside in zip(reads.values(), less, strict=True)])
+
+    listed = {segment.nodes: segment for segment in segments}
+    listed |= {(name,): Segment((name,), (spec.problem,), (), (), repeats[name], (1,)) for name, spec in specs.items()}
+    usable = hardware.arch.levels[levels[0]].usable if levels else None
+    rows = lasting_rows(workload, hardware, specs) if segments else []
     groups: dict[Hashable, LeastGroup] = {}
-    found: dict[tuple[str, ...], LeastGroup] = {}
-    credits: dict[tuple[str, ...], OperatingPoint] = {}
-    for segment in (*segments, *single):
-        lasting = tuple(ends[name].beyond(segment.nodes) if name in ends else frozenset[str]()
-                        for name in segment.nodes)
-        # a single layer has no key of its own, and equal ones may run more or less often
-        single_key = () if segment.links else (id(specs[segment.nodes[0]]), segment.repeat)
-        segment_key = segment.key, lasting, *single_key
-        if segment_key not in groups:
-            own, divided_at = [], [hardware.level(stay.level) for stay in divisions(
-                hardware, segment, [specs[name].constraints for name in segment.nodes])]
-            homes_of = (*levels, *dict.fromkeys(divided_at))
-            for index, (name, problem, share) in enumerate(zip(
-                    segment.nodes, segment.problems, needed_shares(segment), strict=True)):
-                handed = {link.tensor: False for before, link in enumerate(segment.links)
-                          if segment.reader(before) == index}
-                # what an earlier layer has brought may lie there, too
-                handed |= {one.operand: False for one in segment.shared if one.layer == index}
-                if index + 1 < len(segment.nodes):
-                    handed[problem.output.name] = (segment.links[index].written_whole
-                                                   and index not in segment.read_inside)
-                key = id(specs[name]), problem.dimensions, tuple(handed.items()), lasting[index], homes_of
-                if key not in known:
-                    spec = over_all_runs(specs[name], operators[name], problem.dimensions)
-                    known[key] = [in_group(spec, home, handed, lasting[index]) for home in homes_of]
-                own.append([replace(layer, done=share * masked.get(name, 1.0)) for layer in known[key]])
-            groups[segment_key] = LeastGroup(OperatingPoint(
-                *(segment.repeat * sum(min(getattr(layer.once, value) for layer in homed) for homed in own)
-                  for value in ("energy_pj", "cycles"))))
-            if not segment.links:
-                name, point = segment.nodes[0], groups[segment_key].point
-                least, words = alone[name], most_saved(specs[name], levels[0], ends[name], repeats[name])
-                groups[segment_key].with_words = LeastLayer(
-                    max(least.energy_pj, point.energy_pj + words.energy_pj),
-                    max(least.cycles, point.cycles + words.cycles), least.edp), words
-            # parts count an element as a word, in all steps
-            elif len(homes_of) == 1 and not packed and masked.keys().isdisjoint(segment.nodes):
-                groups[segment_key].parts = partial(divided, hardware, segment, [layer for layer, in own], costs,
-                                                    translated, lasting)
-        found[segment.nodes] = groups[segment_key]
-        if segment.residuals and not hardware.arch.units:   # units do the sums
-            reads = {(other.node, other.words): costs.fetched(other.words) for other in segment.residuals}
-            less = [0.0 if packed else min(words * costs.read[level] for level in levels) for _, words in reads]
-            credits[segment.nodes] = summed([OperatingPoint(read.energy_pj - inside, read.cycles)
-                                             for read, inside in zip(reads.values(), less, strict=True)])
-    return NetworkLeast([names for names, _ in chains(workload)], alone, found, credits,
-                        other_reads(workload, layers[0], link_operators(workload) if segments else ()))
+    credits: dict[Hashable, OperatingPoint] = {}
+    steps: list[PathStep] = []
+    count = end = 0     # states so far but the first one, and the state behind the last row
+    for row in rows or [LastingRow(names, ()) for names, _ in chains(workload)]:
+        number = {NEW_ROW: end}
+        for step in row_steps(row, listed, listed, inf if usable is None else usable):
+            nodes, own = row.names[step.before[0]:step.after[0]], step.residents
+            segment = listed[nodes]
+            least: LeastLayer | LeastGroup = alone[nodes[0]]
+            if segment.links or own.room:
+                # a single layer has no key, and equal ones may run more or less often
+                key = (segment.key if segment.links else (id(specs[nodes[0]]), segment.repeat),
+                       own.operands, own.made, own.room)
+                if key not in groups:
+                    groups[key] = least_group(segment, own)
+                least = groups[key]
+            if nodes not in credits:
+                credits[nodes] = credit(segment)
+            count += step.after not in number
+            steps.append(PathStep(number[step.before], number.setdefault(step.after, count), nodes, least,
+                                  credits[nodes], own))
+        end = number[len(row.names), frozenset(), 0]
+    return NetworkLeast(steps, other_reads(workload, layers[0], link_operators(workload) if segments else ()))
+
+
+def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> OperatingPoint | None:
+    """Energy and cycles that a layer by itself saves at most, in all runs, as lasting tensors are neither written to
+    the outermost level nor read from there into the home, of which the index is given.
+
+    None where words cost energy on their way between levels.
+    """
+    problem, names = spec.problem, spec.problem.dataspace_names()
+    layer = prepare_layer(spec.arch, problem, spec.tables)
+    if any(one.priced for one in layer.interconnects):
+        return None
+    machine, shares = layer.machine, element_shares(spec.arch, problem)[0]
+    energy, address = word_energy(machine), machine.addr_gen[:, 0]
+    leak = sum(machine.leak[:, 0] * [level.instances for level in spec.arch.levels])
+    limits = np.minimum(np.minimum(machine.shared_bandwidth, machine.read_bandwidth), machine.write_bandwidth)[:, 0]
+    saved = []
+    for name in [*(operand for _, operand, there in residents.operands if there),
+                 *([problem.output.name] if residents.made else [])]:
+        words = repeat * problem.tensor_size(space_of(problem, name)) * shares[:, names.index(name)]
+        demand = words * machine.bandwidth_scale[:, names.index(name), 0]
+        pj = (energy.update[-1, 0] + address[-1]) * words[-1] if name == problem.output.name else (
+            (energy.read[-1, 0] + address[-1]) * words[-1] + (energy.fill[home, 0] + address[home]) * words[home])
+        limited = [level for level in (home, -1) if limits[level] < UNLIMITED]
+        # Timeloop rounds the cycles of each run up
+        cycles = repeat + max([demand[level] / limits[level] for level in limited], default=0.0)
+        saved.append(OperatingPoint(float(pj + leak * cycles), float(cycles)))
+    return summed(saved)
 
 
 def in_words(spec: Spec, homes: Sequence[int]) -> bool:
@@ -386,38 +457,36 @@ class LayerInGroup:
         return OperatingPoint(self.done * self.whole.energy_pj, self.done * self.whole.cycles)
 
 
-def in_group(spec: Spec, home: int, handed: Mapping[str, bool], lasting: Set[str] = frozenset()) -> LayerInGroup:
+def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
     """A layer in a group.
 
     Args:
         spec: The layer on its design.
         home: The index of the home of what it reads and makes.
-        handed: The operand that an earlier layer hands on and the layer's own output, as far as they stay in the group,
-            each with whether all of it goes to the outermost level, too.
-        lasting: Data spaces that may be lasting tensors.
+        handed: The operands that lie in the home, handed on by an earlier layer or lasting from group to group, and the
+            layer's own output if it stays there, each with whether all of it goes to the outermost level, too.
     """
     output = spec.problem.output.name
+    task = mapping_task(spec, held_at(spec.constraints, home, handed))
+    least = least_in_steps(task.layer, task.space, home, output in handed)
+    return LayerInGroup(spec, home, handed.get(output, True), least,
+                        OperatingPoint(least.energy, least.cycles) if least else NOTHING)
 
-    def least(kept: Mapping[str, bool]) -> LeastInSteps | None:
-        keeping = list(spec.constraints.levels)
-        for name, written in kept.items():
-            keeping[home] = replace(keeping[home], keep=keeping[home].keep | {name},
-                                    bypass=keeping[home].bypass - {name})
-            keeping[home + 1:] = [
-                here if written else replace(here, keep=here.keep - {name}, bypass=here.bypass | {name})
-                for here in keeping[home + 1:]]
-        task = mapping_task(spec, replace(spec.constraints, levels=tuple(keeping)))
-        return least_in_steps(task.layer, task.space, home, output in handed)   # no copies of one that may be left
 
-    every = [least({**handed, **dict.fromkeys(some, False)})
-             for count in range(len(lasting) + 1) for some in combinations(sorted(lasting), count)]
-    whole = [OperatingPoint(one.energy, one.cycles) if one else NOTHING for one in every]
-    return LayerInGroup(spec, home, handed.get(output, output not in lasting), every[-1],
-                        OperatingPoint(min(one.energy_pj for one in whole), min(one.cycles for one in whole)))
+def held_at(constraints: Constraints, home: int, handed: Mapping[str, bool]) -> Constraints:
+    """Constraints with some data spaces in a level, each with whether levels outside of it may keep it, too."""
+    keeping = list(constraints.levels)
+    for name, written in handed.items():
+        keeping[home] = replace(keeping[home], keep=keeping[home].keep | {name},
+                                bypass=keeping[home].bypass - {name})
+        keeping[home + 1:] = [
+            here if written else replace(here, keep=here.keep - {name}, bypass=here.bypass | {name})
+            for here in keeping[home + 1:]]
+    return replace(constraints, levels=tuple(keeping))
 
 
 def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup], costs: WordCosts,
-            translated: Translated, lasting: Sequence[Set[str]]) -> GroupBound | None:
+            translated: Translated, residents: Residents) -> GroupBound | None:
     """The groups of a segment, to be divided; None where nothing but the words that come in once is known.
 
     Args:
@@ -426,12 +495,15 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         layers: Its layers.
         costs: Costs of words.
         translated: Links of other segments on the design in the kernel's form; those of this one are added.
-        lasting: For each layer its data spaces that may be lasting tensors, found or left there.
+        residents: The lasting tensors that lie in the home.
     """
     home, last = layers[0].home, segment.problems[-1]
     usable = hardware.arch.levels[home].usable
-    dims = cut_dims(segment)
-    if usable is None or not 0 < len(dims) <= LOOPS or any(layer.least is None for layer in layers):
+    # a layer by itself is a tile; a lasting output is finished in each step
+    dims = [dim for dim in cut_dims(segment) if not residents.made or dim in last.output.dimensions]
+    dims = dims if segment.links else []
+    if usable is None or len(dims) > LOOPS or (segment.links and not dims) or any(
+            layer.least is None for layer in layers):
         return None
     machine = prepare_layer(layers[0].spec.arch, last, layers[0].spec.tables).machine
     bandwidth = [float(limit[home, 0]) for limit in (
@@ -445,9 +517,10 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     for index, (layer, problem) in enumerate(zip(layers, segment.problems, strict=True)):
         assert layer.least
         keep = layer.spec.constraints.levels[home].keep
+        lasting = {operand: there for number, operand, there in residents.operands if number == index}
         read = {link.tensor for before, link in enumerate(segment.links) if segment.reader(before) == index}
+        read |= lasting.keys()
         brought = {one.operand for one in segment.shared if one.layer == index}
-        brought |= lasting[index] - {problem.output.name}
         outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
         # windows that spatial loops divide may round to nothing
         through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
@@ -455,7 +528,10 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         tables.append({
             "energy": layer.done * layer.least.inside, "cycles": layer.done * layer.least.busy,
             "written": layer.done * problem.tensor_size(problem.output) * layer.written, "done": layer.done,
-            "made": layer.done * problem.tensor_size(problem.output) * (index < len(segment.links)),
+            "made": layer.done * problem.tensor_size(problem.output) * (index < len(segment.links) or residents.made),
+            "found": sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in lasting),
+            "lasting": sum(float(problem.tensor_size(space)) for space in problem.dataspaces
+                           if lasting.get(space.name) is False),
             "filled": all(space.name in keep for space in outside), "fill": float(fill.min()),
             "back": layer.least.back,
             "summing": [(layer.done * cycles, each) for cycles, each in layer.least.summing],
@@ -476,7 +552,8 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     number = {dim: index for index, dim in enumerate(last.dimensions)}
     equal = [pair for pair in combinations(dims, 2) if alike(segment, *pair)]
     adding = {dim for dim in dims if dim not in last.output.dimensions}
-    in_home = last.output.name not in layers[-1].spec.constraints.levels[home].bypass   # whether sums may rest there
+    # whether sums may rest there
+    in_home = last.output.name not in layers[-1].spec.constraints.levels[home].bypass
     orders = []
     for order in permutations(dims):
         if any(order.index(first) > order.index(second) for first, second in equal):
@@ -486,7 +563,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             orders.append(([number[dim] for dim in order], False))
         if adding:
             orders.append(([number[dim] for dim in order], True))
-    return GroupBound(compiled.tables, tables, float(usable), bandwidth, orders,
+    return GroupBound(compiled.tables, tables, float(usable - residents.room), bandwidth, orders,
                       [[number[dim] for dim in dims if dim in own] for own in shared])
 
 

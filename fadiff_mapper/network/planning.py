@@ -594,12 +594,11 @@ def _lasting_covers(run: PlanningRun) -> list[LastingCover]:
             groups[segment.key] = [
                 PlanPart(Candidate(segment, group.group, group.point, group.left_out), inside, group)
                 for group in {id(group): group for group in (*exact[:1], *finished[:1])}.values()]
-        parts[segment.nodes] = groups[segment.key]
+        if groups[segment.key]:
+            parts[segment.nodes] = groups[segment.key]
     usable = run.hardware.arch.levels[run.hardware.level(level)].usable
     known: dict[VersionKey, EvaluatedGroup | None] = {}
-    return [LastingCover(row, [[part for stop in range(start + 1, len(row.names) + 1)
-                                for part in parts.get(row.names[start:stop], ())] for start in range(len(row.names))],
-                         inf if usable is None else usable, run.word_costs, run.by_nodes, known)
+    return [LastingCover(row, parts, run.by_nodes, inf if usable is None else usable, run.word_costs, known)
             for row in rows]
 
 

@@ -17,11 +17,11 @@ from fadiff_mapper.workload import Workload
 
 GRACE_S = 1.0
 """Seconds beyond the limit that layers by themselves may take until their searches end: a plan of layers that are cut
-short is worth less than a second. They take 0.04 s each on average."""
+short is worth less than a second."""
 
 LATE_S = 0.4
-"""Seconds beyond its limit at which a command aims, of the two that it has. Small
-networks under 3 s have groups then, else often none."""
+"""Seconds beyond its limit at which a command aims, of the two that it has: so small networks with a
+short limit have groups, too."""
 
 START_S, START_PER_NODE_S, START_PER_LAYER_S = 0.56, 1.7e-4, 5e-4
 """Seconds until a network has been read: for loading the program, by node, and by distinct layer, on a processor of
@@ -42,7 +42,7 @@ FILES = 0.25
 is not written. Set by hand."""
 
 TILES_PER_LAYER = 2
-"""Tiles of different shapes that a layer of a group has, as long as it is not mapped; 2.1 in MobileNetV2's plan."""
+"""Tiles of different shapes that a layer of a group has, as long as it is not mapped, as in plans of networks."""
 
 
 @dataclass(frozen=True)

@@ -55,10 +55,10 @@ from fadiff_mapper.search.search_many import search_all
 
 CLOSE = 0.35
 """Logarithm of the metric by which a strategy may be worse than the best one and yet be searched again: the short
-search of a hard tile misses its best mapping by 0.30."""
+search of a hard tile misses its best mapping by nearly as much."""
 
 STEP = 2
-"""The factor between two capacities in which tiles are searched first; 1.25 shares fewer searches."""
+"""The factor between two capacities in which tiles are searched first: a finer step shares fewer searches."""
 
 
 @dataclass(frozen=True)

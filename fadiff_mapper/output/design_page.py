@@ -276,7 +276,7 @@ def design_html(result: DesignResult, folders: Sequence[str],
 
 
 def best_sensitivities(result: DesignResult, over: Over = never) -> tuple[Sensitivity, ...]:
-    """The sensitivities of the best design's EDP, every layer unfused; about 0.2 s per distinct layer.
+    """The sensitivities of the best design's EDP, every layer unfused.
 
     Raises:
         FadiffError: The design is sparse.

@@ -88,7 +88,7 @@ def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
              ("Instances sharing power gating", fixed(sharing)),
              ("Non-power-gated utilization", f"{fixed(utilization * 100)}%"),
              ("Leakage energy (total)", f"{fixed(found['leakage_energy_pj'])} pJ"),
-             ("Area", f"{fixed(float(np.float32(areas(spec.arch, spec.tables)[level.name])))} um^2")]
+             ("Area", f"{fixed(float(np.float32(areas(spec.arch, spec.tables)[level.name].each)))} um^2")]
     lines = [f"=== {level.name} ===", *SPECS, *_lines(rows, 32, " " * 8), *STATS,
              f"    Cycles               : {found['cycles']}",
              f"    Bandwidth throttling : {fixed(found['slowdown'])}"]
@@ -250,7 +250,7 @@ def stats_txt(spec: Spec, stats: Stats) -> str:
              "Buffer and Arithmetic Levels", "----------------------------"]
     if stats.arithmetic["energy_pj"]:
         unit, found, sparse = spec.arch.arithmetic, stats.arithmetic, bool(stats.sections)
-        area = float(np.float32(areas(spec.arch, spec.tables)[unit.name])) * unit.instances
+        area = float(np.float32(areas(spec.arch, spec.tables)[unit.name].each)) * unit.instances
         if sparse:
             rows: Rows = [
                 ("Utilized instances (max)", found["utilized_instances"]),

@@ -30,7 +30,7 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace.build import MapSpace, cut_is_open, cuts, factorization_count, orders_at
+from fadiff_mapper.search.mapspace.build import MapSpace, cuts, factorization_count, orders_at
 from fadiff_mapper.search.options import ILLEGAL, SearchOptions
 
 BATCH = 1 << 14
@@ -105,8 +105,9 @@ def count(space: MapSpace, over: Over = never) -> int:
         # The number of factorizations of the bound by the tally of their loops.
         partial = Counter({(1, 0): 1})
         for p, loops in enumerate(space.places):
-            # all loops are counted only if any number of them may lie on X
-            counted = p % 2 == 0 and cut_is_open(space, p // 2)
+            # all loops are counted only where any number of them may lie on X
+            level, limits = space.levels[p // 2], space.constraints.levels[p // 2].spatial
+            counted = p % 2 == 0 and limits.split is None and min(level.fanout) > 1
             loop = ((name in loops.between) + (counted << DIGIT)) << 2 * DIGIT * p
             further: Counter[tuple[int, int]] = Counter()
             for ((done, tally), times), factor in product(partial.items(), loops.choices[name]):

@@ -23,7 +23,14 @@ from fadiff_mapper.base.deadline import Over, at_latest, in_time, never, with_gr
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, attempted
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_nests, found_mapping, is_sparse, layers_of
+from fadiff_mapper.model.evaluate_spec import (
+    KnownLayers,
+    evaluate_mapping,
+    evaluate_nests,
+    found_mapping,
+    is_sparse,
+    shared_layer,
+)
 from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, without_lasts
 from fadiff_mapper.search.best_so_far import SearchOutcome, Watcher
 from fadiff_mapper.search.layer_family import first_of
@@ -67,7 +74,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         on_end: Called only with the number of a problem and its result.
         deadline: End of the time limit, seconds of `time.monotonic`, for a caller whose time began earlier; None: the
             limit from now on.
-        bounds: False leaves out the lower bounds, some 10 ms a problem; `with_bounds` adds them.
+        bounds: False leaves out the lower bounds; `with_bounds` adds them.
         before: Name of the effort of a first search of every problem, one after the other, from which the search of
             `options` continues, so that few have random mappings when time is over; None: no such search.
 
@@ -89,10 +96,10 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     searched = specs if not options.imperfect else [
         replace(spec, problem=replace(spec.problem, bounds=rounded_up(spec.problem, spec.constraints)))
         for spec in specs]
-    tasks: list[MappingTask] = []
+    tasks, known = list[MappingTask](), KnownLayers()
     try:
-        for spec, layer in in_time(zip(searched, layers_of(searched), strict=True), late):
-            tasks.append(checked_task(spec, layer, late))
+        for spec in in_time(searched, late):
+            tasks.append(checked_task(spec, shared_layer(spec, known), late))
             if options.method == "exhaustive":
                 from fadiff_mapper.search.exhaustive import refuse_large  # most searches go without it
                 refuse_large(tasks[-1].space, options.exhaustive_limit, late)
@@ -215,13 +222,12 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
 
 def with_bounds(results: Sequence[Result], stopped: Over = never) -> list[Result]:
     """Adds the lower bound over all mappings of the same problem to each result, until `stopped`."""
-    specs = [result.spec for result in results]
-    bounded = list(results)
+    bounded, known = list(results), KnownLayers()
     with suppress(OutOfTime):
-        for index, layer in enumerate(in_time(layers_of(specs), stopped)):
-            task = mapping_task(specs[index], layer=layer)
-            nest = pack([results[index].mapping], specs[index].problem)
-            bounded[index] = _with_bound(results[index], nest, partial(least_of, task, over=stopped), task)
+        for index, result in enumerate(in_time(results, stopped)):
+            task = mapping_task(result.spec, layer=shared_layer(result.spec, known))
+            nest = pack([result.mapping], result.spec.problem)
+            bounded[index] = _with_bound(result, nest, partial(least_of, task, over=stopped), task)
     return bounded
 
 
@@ -229,19 +235,16 @@ def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | Non
                 task: MappingTask | None) -> Result:
     """The result with its lower bound; on failure its status says so.
 
-    On a dense design the bound is what a short branch and bound proves from the mapping, a nest of one row, with the
-    `task` as it was searched; None: the bound alone.
+    On a dense design a short branch and bound from the mapping, a nest of one row, raises the bound; `task`: the
+    problem as it was searched; None: the bound alone.
     """
-    def tightened() -> LowerBound | None:
-        found = bound()
-        if found is None or task is None or task.sparse is not None:
-            return found
+    found, lost = attempted("lower bound", bound)
+    if found is not None and task is not None and task.sparse is None:
         from fadiff_mapper.search.lower_bound.proof import AT_ONCE, prove, unprovable  # after the first mapping
-        if unprovable(task.layer):
-            return found
-        return found.raised(result.metric, prove(task.layer, task.space, result.metric, nest, budget=AT_ONCE).least)
-
-    found, lost = attempted("lower bound", tightened)
+        if not unprovable(task.layer):
+            proof, lost = attempted("short proof", partial(prove, task.layer, task.space, result.metric, nest,
+                                                           budget=AT_ONCE))
+            found = found.raised(result.metric, proof.least) if proof else found
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 

@@ -85,9 +85,9 @@ def checked_task(spec: Spec, layer: PreparedLayer | None = None, over: Over = ne
         raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
                           "files; accepted: names of one letter")
     task = mapping_task(spec, layer=layer)
-    # A legal mapping proves, faster than a search for contradictions, that there is none.
-    contradictions = conflicts(task.space, over) if first_of(task.family, 0) is None else []
-    if contradictions:
+    if first_of(task.family, 0) is not None:
+        return task  # a legal mapping proves, faster than a search for contradictions, that there is none
+    if contradictions := conflicts(task.space, over):
         raise FadiffError("\n".join(f"no mapping can meet the constraints: {reason}" for reason in contradictions))
     if task.impossible:
         raise FadiffError("no mapping can meet the constraints: the factors that constraints and fan-outs allow do not "

@@ -43,12 +43,7 @@ POLISH_STEPS = 200
 
 
 def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False) -> SpaceTables:
-    """The map space of one member of a family for the compiled search, see `space_table`."""
-    return SpaceTables(family.layer.compiled, **space_table(family, member, residuals=residuals))
-
-
-def space_table(family: LayerFamily, member: int, *, residuals: bool = False) -> dict[str, Any]:
-    """The tables of one member of a family for the compiled search (`kernel/map_space.hpp`): arguments by name.
+    """The map space of one member of a family as tables for the compiled search (`kernel/map_space.hpp`).
 
     With `residuals`, for a family of one, factors may be any whole numbers.
     """
@@ -68,19 +63,19 @@ def space_table(family: LayerFamily, member: int, *, residuals: bool = False) ->
         tables = {name: getattr(factors, name)[member]
                   for name in ("divisor", "quotient", "product", "allowed", "completable")}
         tables["bound"] = factors.bound[member].astype(np.int64)
-    return tables | {
-        "movable": [(int(place), int(d)) for place, d in zip(*np.nonzero(movable), strict=True)],
-        "orders": [level[member].tolist() for level in family.orders],
-        "layouts": [list(zip(level.order[member].tolist(), level.on_y[member].tolist(), strict=True))
-                    for level in family.layouts],
-        "keep": space.keep, "open": list(family.keeps),
-        "decisions": [
+    return SpaceTables(
+        family.layer.compiled, **tables,
+        movable=[(int(place), int(d)) for place, d in zip(*np.nonzero(movable), strict=True)],
+        orders=[level[member].tolist() for level in family.orders],
+        layouts=[list(zip(level.order[member].tolist(), level.on_y[member].tolist(), strict=True))
+                 for level in family.layouts],
+        keep=space.keep, open=list(family.keeps),
+        decisions=[
             *[(Decision.ORDER, level, 0) for level, own in enumerate(family.orders) if own.shape[1] > 1
               for _ in range(ORDER_DRAWS)],
             *[(Decision.LAYOUT, level, 0) for level, own in enumerate(family.layouts) if own.order.shape[1] > 1],
             *[(Decision.KEEP, level, t) for level, t in family.keeps]],
-        "available": float(space.available), "min_parallelism": float(space.constraints.min_parallelism),
-    }
+        available=float(space.available), min_parallelism=float(space.constraints.min_parallelism))
 
 
 def chains_of(task: MappingTask, options: SearchOptions, space: SpaceTables, deadline: float = inf) -> Chains:

@@ -91,7 +91,7 @@ def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[Sequence[Sequen
         parts = (id(task.layer.arch), id(task.layer.energies))
         if parts not in designs:
             designs[parts] = repr((task.layer.arch, task.layer.energies))
-        same = (tuple(level.key for level in task.space.levels), tuple(task.space.problem.bounds.items()),
+        same = (task.space.levels, tuple(task.space.problem.bounds.items()),
                 task.given and tuple(array.tobytes() for array in nest_arrays(task.given)),
                 task.room and (task.room.words.tobytes(), task.room.counted.tobytes()), task.sums)
         sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), task.sparse.energies.tobytes(),

@@ -136,7 +136,7 @@ def make_operator(op: str, dims: AnyMapping[str, int], stride: Shape | None = No
             strides or dilations than sliding axes.
     """
     where = where or Where(op)
-    axes = sliding(known(op, TEMPLATES, where, "layer operator"))
+    axes = sliding(known(op, where, TEMPLATES, "layer operator"))
     ones = (1,) * len(axes)
     if not len(stride or ones) == len(dilation or ones) == len(axes):
         raise where.error(f"{op} has {len(stride or ones)} strides and {len(dilation or ones)} dilations",

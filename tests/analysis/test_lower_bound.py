@@ -21,9 +21,10 @@ from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.model.evaluate import Scores, score
+from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
-from fadiff_mapper.model.reuse import constrained_reuse, reuse_of
+from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.search.lower_bound import least_traffic
 from fadiff_mapper.search.lower_bound.assemble import LowerBound, lower_bound
 from fadiff_mapper.search.lower_bound.least_traffic import bound_inputs, merged, undominated
@@ -34,9 +35,7 @@ METRICS = ("edp", "energy", "delay", "last_level_accesses")
 
 
 def prepared(spec: Spec) -> tuple[PreparedLayer, MapSpace]:
-    reuse = constrained_reuse(spec.constraints, spec.problem.dataspace_names())
-    return (prepare_layer(spec.arch, spec.problem, spec.tables, reuse),
-            build_mapspace(spec.arch, spec.problem, spec.constraints))
+    return layer_of(spec), build_mapspace(spec.arch, spec.problem, spec.constraints)
 
 
 def smallest(scores: Scores) -> dict[str, float]:

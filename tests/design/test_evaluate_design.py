@@ -108,7 +108,7 @@ def test_a_design_that_cannot_run_a_layer_says_which_and_why(tmp_path: Path) -> 
         narrow = evaluate_design(bench, (0,))
         assert (narrow.feasible, narrow.mapped, narrow.edp) == (False, True, math.inf)
         assert narrow.reason.startswith("conv1x1_8_16_8_s1: ")
-        assert narrow.reason.endswith("do not multiply to the bounds of M")
+        assert narrow.reason.endswith("does not fit on the fan-out of 4 x 1")
     assert evaluate_design(bench, (1,)).feasible
 
 

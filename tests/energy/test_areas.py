@@ -10,7 +10,8 @@ import yaml
 from fadiff_mapper import evaluate, load
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.inputs.energy.estimated_tables import estimated, figures, primitives, sram_regressor
-from fadiff_mapper.inputs.native.tables import areas, total_areas
+from fadiff_mapper.inputs.native.tables import areas
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.output.stats_txt import stats_txt
 
@@ -39,6 +40,11 @@ ERT = {"ERT": {"version": "0.4", "tables": [
     for name in ("DRAM", "Buffer", "MAC")]}}
 
 
+def each(spec: Spec) -> dict[str, float]:
+    """um^2 of an instance by component."""
+    return {name: area.each for name, area in areas(spec.arch, spec.tables).items()}
+
+
 # Estimates.
 
 @pytest.mark.parametrize("design", designs())
@@ -48,25 +54,24 @@ def test_estimated_areas_of_bundled_designs_lie_near_what_accelergy_says(design:
     guess, recorded = (areas(spec.arch, tables) for tables in (estimated(spec.arch, Tables()), spec.tables))
     for name, part in primitives(spec.arch).items():
         slack = sram_regressor().worst["area_um2"] if part.kind == "SRAM" else 1e-5
-        assert guess[name] == pytest.approx(recorded[name], rel=slack)
+        assert guess[name].each == pytest.approx(recorded[name].each, rel=slack)
 
 
 def test_every_component_gets_an_area_and_a_source_of_its_own() -> None:
     spec = load(document(), energy="estimate")
-    total, sources = total_areas(spec.arch, spec.tables)
-    assert list(total) == list(sources) == ["DRAM", "Buffer", "MAC"]
+    dram, buffer, mac = areas(spec.arch, spec.tables).values()
     table = figures("intmac")
     unit, = table["area_um2"][(table["cycle_ns"] == 1) & (table["width_bits"] == 16)]
-    assert total["MAC"] == pytest.approx(4 * unit, rel=1e-5)
-    assert (total["DRAM"], sources["DRAM"]) == (0, "none: DRAM is another chip")
-    assert sources["Buffer"].startswith("estimate: network fitted to CACTI, ")
-    assert "mean error of areas on held-out figures" in sources["Buffer"]
-    assert sources["MAC"] == "estimate: figures of Aladdin for intmac of 16 bits, 45 nm"
+    assert mac.total == pytest.approx(4 * unit, rel=1e-5)
+    assert (dram.total, dram.source) == (0, "none: DRAM is another chip")
+    assert buffer.source.startswith("estimate: network fitted to CACTI, ")
+    assert "mean error of areas on held-out figures" in buffer.source
+    assert mac.source == "estimate: figures of Aladdin for intmac of 16 bits, 45 nm"
 
 
 @pytest.mark.parametrize(("attribute", "value"), [("depth", 128), ("n_rw_ports", 2), ("technology", "90nm")])
 def test_a_larger_buffer_has_a_larger_area(attribute: str, value: Any) -> None:
-    plain, larger = (areas((spec := load(document(own), energy="estimate")).arch, spec.tables)["Buffer"]
+    plain, larger = (areas((spec := load(document(own), energy="estimate")).arch, spec.tables)["Buffer"].each
                      for own in ({}, {attribute: value}))
     assert larger > 1.2 * plain
 
@@ -74,7 +79,7 @@ def test_a_larger_buffer_has_a_larger_area(attribute: str, value: Any) -> None:
 def test_the_scale_is_heeded_and_a_cluster_shares_one_memory() -> None:
     def buffer(*arguments: Any, **keys: Any) -> float:
         spec = load(document(*arguments, **keys), energy="estimate")
-        return total_areas(spec.arch, spec.tables)[0]["Buffer"]
+        return areas(spec.arch, spec.tables)["Buffer"].total
     assert buffer(area_scale=3) == pytest.approx(3 * buffer())
     shared = {"depth": 64, "width": 64, "block_size": 2, "cluster_size": 2, "instances": 2}
     assert buffer(shared, {"instances": 4}) == pytest.approx(
@@ -87,9 +92,9 @@ def test_the_scale_is_heeded_and_a_cluster_shares_one_memory() -> None:
 def test_an_area_in_the_input_counts_and_the_others_are_estimated(energy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     spec = load({**document(), **art(Buffer=1234.5)}, energy=energy)
-    assert areas(spec.arch, spec.tables)["Buffer"] == 1234.5 and areas(spec.arch, spec.tables)["MAC"] > 1000
-    _, sources = total_areas(spec.arch, spec.tables)
-    assert sources["Buffer"] == "ART in the input" and sources["MAC"].startswith("estimate: ")
+    _, buffer, mac = areas(spec.arch, spec.tables).values()
+    assert (buffer.each, buffer.source) == (1234.5, "ART in the input")
+    assert mac.each > 1000 and mac.source.startswith("estimate: ")
 
 
 def test_an_area_in_the_input_takes_the_place_of_a_recorded_one() -> None:
@@ -97,9 +102,10 @@ def test_an_area_in_the_input_takes_the_place_of_a_recorded_one() -> None:
     text = yaml.safe_dump(art(Scratchpad=77.0))
     recorded = load(*design)
     spec = load({**recorded.literal, **yaml.safe_load(text)}, energy="bundled")
-    assert areas(spec.arch, spec.tables) == areas(recorded.arch, recorded.tables) | {"Scratchpad": 77.0}
-    _, sources = total_areas(spec.arch, spec.tables)
-    assert (sources["Scratchpad"], sources["Accumulator"]) == ("ART in the input", "bundled with gemmini_small")
+    found = areas(spec.arch, spec.tables)
+    assert each(spec) == each(recorded) | {"Scratchpad": 77.0}
+    assert found["Scratchpad"].source == "ART in the input"
+    assert found["Accumulator"].source == "bundled with gemmini_small"
 
 
 @pytest.mark.parametrize(("sections", "area", "source"), [
@@ -107,17 +113,17 @@ def test_an_area_in_the_input_takes_the_place_of_a_recorded_one() -> None:
 def test_with_an_ert_of_the_user_areas_are_timeloops_own(sections: dict[str, Any], area: float, source: str) -> None:
     """As in Timeloop, a component that the ART lacks has no area, and nothing is made up beside the user's tables."""
     spec = load({**document(), **ERT, **sections}, energy="auto")
-    assert areas(spec.arch, spec.tables) == {"DRAM": 0, "Buffer": 0, "MAC": area}
-    assert total_areas(spec.arch, spec.tables)[1]["MAC"] == source
+    assert each(spec) == {"DRAM": 0, "Buffer": 0, "MAC": area}
+    assert areas(spec.arch, spec.tables)["MAC"].source == source
     completed = load({**document(), **ERT, **sections}, energy="estimate")
-    assert areas(completed.arch, completed.tables)["Buffer"] > 0
+    assert each(completed)["Buffer"] > 0
 
 
 def test_an_area_that_the_architecture_states_is_not_estimated() -> None:
     spec = load(document({"cluster_area": 50}, {"area": 7}), energy="estimate")
-    assert areas(spec.arch, spec.tables) == {"DRAM": 0, "Buffer": 50, "MAC": 7}
-    _, sources = total_areas(spec.arch, spec.tables)
-    assert sources["Buffer"] == sources["MAC"] == "area in the architecture"
+    assert each(spec) == {"DRAM": 0, "Buffer": 50, "MAC": 7}
+    _, buffer, mac = areas(spec.arch, spec.tables).values()
+    assert buffer.source == mac.source == "area in the architecture"
 
 
 # Results.
@@ -130,7 +136,7 @@ def test_results_have_areas_by_component_with_their_sources() -> None:
     assert list(content["areas_um2"]) == [level.name for level in reversed(spec.arch.levels)] + ["MACC"]
     assert content["area_mm2"] == pytest.approx(sum(content["areas_um2"].values()) / 1e6) and content["area_mm2"] > 0.1
     assert content["area_source"]["Scratchpad"].startswith("estimate: ")
-    per_instance = areas(spec.arch, spec.tables)
+    per_instance = each(spec)
     text = stats_txt(spec, stats)
     assert f": {per_instance['Scratchpad']:.2f} um^2" in text
     assert f"Area (total)            : {256 * per_instance['MACC']:.2f} um^2" in text
@@ -153,7 +159,7 @@ def test_what_stands_beside_the_first_subtree_is_no_component() -> None:
     design = document()
     design["architecture"]["local"] = {"name": "loose"}
     spec = load(design)
-    assert "loose" not in total_areas(spec.arch, spec.tables)[0]
+    assert "loose" not in areas(spec.arch, spec.tables)
 
 
 def test_an_empty_subtree_and_attributes_beside_the_first_one_are_no_components() -> None:
@@ -164,4 +170,4 @@ def test_an_empty_subtree_and_attributes_beside_the_first_one_are_no_components(
         inner = inner["subtree"][0]
     inner["subtree"] = None
     spec, same = load(design, strict=False), load(document())
-    assert total_areas(spec.arch, spec.tables) == total_areas(same.arch, same.tables)
+    assert areas(spec.arch, spec.tables) == areas(same.arch, same.tables)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from fadiff_mapper import evaluate, load
-from fadiff_mapper.base.bundled_files import find, root
+from fadiff_mapper.base.bundled_files import ROOT, find
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.inputs.energy.choose_source import find_tables
 from fadiff_mapper.inputs.energy.estimated_tables import (
@@ -33,7 +33,7 @@ from fadiff_mapper.inputs.spec.tables import (
 )
 from fadiff_mapper.inputs.yaml.located import LARGEST, SMALLEST
 
-NETWORK = json.loads((root() / "figures" / "sram_network.json").read_text())
+NETWORK = json.loads((ROOT / "figures" / "sram_network.json").read_text())
 
 
 def rows(table: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

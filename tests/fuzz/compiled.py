@@ -23,14 +23,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # helpers of the tests are i
 import numpy as np
 from fuzz.doors import native
 from fuzz.mutations import mutated_tree
-from kernel_parts import parts
+from kernel_parts import parts, space_table
 
 from fadiff_mapper import load
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.search.mapspace.build import build_mapspace
-from fadiff_mapper.search.refinement import space_table
 
 INDICES = (-1, -2, 1, 2, 3, 4, 5, 7, 63, 64, 65, 127, 128, 255, 256, 257, 2 ** 15 - 1, -2 ** 15)
 FACTORS = (0.0, -1.0, 0.5, 1.5, 3.0, 1000.0, 2.0 ** 31, 2.0 ** 53, 1e300, np.nan, np.inf, -np.inf)
@@ -69,8 +68,7 @@ def small_space(residuals: bool = False) -> dict[str, Any]:
     """The table of a map space of that layer."""
     spec = load(native()["input"])
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
-    return space_table(family_of(layer, [build_mapspace(spec.arch, spec.problem, spec.constraints)]), 0,
-                       residuals=residuals)
+    return space_table(family_of(layer, [build_mapspace(spec.arch, spec.problem, spec.constraints)]), residuals)
 
 
 def space_of(layer: _kernel.Layer, table: dict[str, Any]) -> _kernel.SpaceTables:

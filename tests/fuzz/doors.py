@@ -17,7 +17,7 @@ from fuzz.mutations import NUMBERS, WORDS, mutated_bytes, mutated_text, mutated_
 from small_specs import TWO_LAYERS
 
 from fadiff_mapper import SearchOptions, load, map_layer
-from fadiff_mapper.base.bundled_files import designs, find, root
+from fadiff_mapper.base.bundled_files import ROOT, designs, find
 
 TABLES = ("--energy", "bundled")
 """The same whether Accelergy is installed or not."""
@@ -306,7 +306,7 @@ def onnx_models(folder: Path, rng: random.Random) -> Case:
 
 @functools.cache
 def networks() -> tuple[str, ...]:
-    return tuple(path.read_text(encoding="utf-8") for path in sorted((root() / "networks").glob("*.yaml")))
+    return tuple(path.read_text(encoding="utf-8") for path in sorted((ROOT / "networks").glob("*.yaml")))
 
 
 def network_files(folder: Path, rng: random.Random) -> Case:
@@ -324,7 +324,7 @@ def folders(folder: Path, rng: random.Random) -> Case:
     """A folder of problems with edges between them."""
     inside = folder / "net"
     inside.mkdir()
-    sources = sorted((root() / "layers" / "mobilenet_v1").glob("*.yaml"))[:4]
+    sources = sorted((ROOT / "layers" / "mobilenet_v1").glob("*.yaml"))[:4]
     names = [path.stem for path in sources]
     for path in sources:
         text = path.read_text()

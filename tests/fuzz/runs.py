@@ -28,7 +28,7 @@ from fuzz.doors import EFFORT, TABLES, TWO_LAYERS, native
 from fuzz.worker import run
 
 import fadiff_mapper
-from fadiff_mapper.base.bundled_files import root
+from fadiff_mapper.base.bundled_files import ROOT
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.yaml.load import load_text
 
@@ -74,7 +74,7 @@ def prepared(folder: Path, earlier: Path | None) -> None:
     (folder / "space.yaml").write_text(SPACE)
     (folder / "layers").mkdir()
     for name in MANY:
-        shutil.copy(root() / "layers" / "vgg16" / name, folder / "layers")
+        shutil.copy(ROOT / "layers" / "vgg16" / name, folder / "layers")
     shutil.copytree(earlier / "out", folder / "out") if earlier else (folder / "out").mkdir()
 
 

@@ -26,10 +26,11 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import EXACT, UNROUNDED, Scores, evaluate_nest, score
+from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
-from fadiff_mapper.model.reuse import constrained_reuse, reuse_of
+from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.search.mapspace.build import build_mapspace
 from fadiff_mapper.search.refinement import compiled_space
@@ -92,8 +93,7 @@ def drawn(layer: PreparedLayer, spec: Spec, count: int) -> Nest:
     if problem not in WITHOUT_WINDOWS or design == "weight_stationary"])
 def test_random_mappings_of_bundled_designs(design: str, problem: str) -> None:
     spec = specified(design, problem)
-    reuse = constrained_reuse(spec.constraints, spec.problem.dataspace_names())
-    layer = prepare_layer(spec.arch, spec.problem, spec.tables, reuse)
+    layer = layer_of(spec)
     scores = assert_equal(layer, drawn(layer, spec, 100))
     assert scores.legal.sum() > 50 and not scores.legal.all()
     rng = random.Random(f"{design}/{problem}")

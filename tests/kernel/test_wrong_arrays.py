@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzz.compiled import layer_of, layer_table
-from kernel_parts import parts
+from kernel_parts import parts, space_table
 from small_specs import product, whole_space
 
 from fadiff_mapper.kernel import _kernel
@@ -15,7 +15,7 @@ from fadiff_mapper.model.loop_nest import nest_arrays
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.search.mapspace.build import build_mapspace
-from fadiff_mapper.search.refinement import compiled_space, space_table
+from fadiff_mapper.search.refinement import compiled_space
 
 SPEC = product()
 LAYER = prepare_layer(SPEC.arch, SPEC.problem, SPEC.tables)
@@ -40,7 +40,7 @@ def wrong_nests() -> list[Any]:
 
 
 def chains(**space: Any) -> _kernel.Chains:
-    table = space_table(FAMILY, 0) | space
+    table = space_table(FAMILY) | space
     return _kernel.Chains(LAYER.compiled, _kernel.SpaceTables(LAYER.compiled, **table), TERMS, None, None, 0)
 
 
@@ -116,12 +116,12 @@ def test_chains_refuse_a_room_of_the_wrong_size(words: np.ndarray, counted: np.n
                                   "layouts"])
 def test_chains_refuse_tables_of_the_wrong_size(name: str) -> None:
     with pytest.raises(ValueError, match="wrong size"):
-        chains(**{name: space_table(FAMILY, 0)[name][:-1]})
+        chains(**{name: space_table(FAMILY)[name][:-1]})
 
 
 def test_chains_refuse_a_table_that_is_not_there() -> None:
     for name, error in (("divisor", ValueError), ("movable", TypeError)):
-        table = space_table(FAMILY, 0)
+        table = space_table(FAMILY)
         del table[name]
         with pytest.raises(error):
             _kernel.SpaceTables(LAYER.compiled, **table)

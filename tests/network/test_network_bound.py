@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from math import inf, prod
@@ -19,7 +19,7 @@ from fadiff_mapper import NetworkOptions, NetworkResult, load_network, map_netwo
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.fusion.candidates import cuts_whole
-from fadiff_mapper.fusion.estimates import homes
+from fadiff_mapper.fusion.estimates import Candidate, homes
 from fadiff_mapper.fusion.fused_group import FusedLayer, Stay, TileLoop
 from fadiff_mapper.fusion.group_legality import checked_costs, structure_violations
 from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, metric_value, summed
@@ -27,7 +27,9 @@ from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words
 from fadiff_mapper.kernel._kernel import GroupBound
 from fadiff_mapper.network import network_bound
-from fadiff_mapper.network.network_bound import LeastGroup, LeastLayer, NetworkLeast, network_least
+from fadiff_mapper.network.lasting_tensors import NEW_ROW, PartVersion, PlanPart, RowStep
+from fadiff_mapper.network.network_bound import LeastGroup, LeastLayer, NetworkLeast, PathStep, network_least
+from fadiff_mapper.network.one_design import repeats_of
 from fadiff_mapper.network.planning import PlanningRun, planned_groups
 from fadiff_mapper.network.tile_mappings import LIGHT, TileMemory, with_mappings
 from fadiff_mapper.search.result import Result
@@ -71,7 +73,7 @@ def test_no_evaluated_group_is_below_its_bound(name: str, design: str) -> None:
     for state in run.known.values():
         for group in state.exact:
             names = state.segment.nodes
-            assert_bounds(least, names, group.point, rounds=5)
+            assert_bounds(plain_step(least, names), group.point, rounds=5)
             others = [run.alone[other] for other in run.alone if other not in names]
             assert_above(least, summed([group.point, *others, run.joined]))
             compared += 1
@@ -91,7 +93,7 @@ def test_no_group_in_any_loops_is_below_its_bound(name: str, design: str) -> Non
     memory, compared = TileMemory(), 0
     while compared < 12:
         for segment, _, point in drawn_points(random, run, short, memory):
-            assert_bounds(least, segment.nodes, point)
+            assert_bounds(plain_step(least, segment.nodes), point)
             compared += 1
 
 
@@ -139,7 +141,7 @@ def test_no_group_with_odd_windows_is_below_its_bound(case: str, design: str) ->
     memory, compared = TileMemory(), 0
     for _ in range(4):
         for segment, _, point in drawn_points(random, run, run.segments, memory):
-            assert_bounds(least, segment.nodes, point)
+            assert_bounds(plain_step(least, segment.nodes), point)
             compared += 1
     assert compared > 5
 
@@ -164,14 +166,16 @@ def test_no_part_of_groups_is_above_a_group_in_it(network: str, design: str, rou
     for _ in range(rounds):
         short = [segment for segment in run.segments if len(segment.nodes) < 5]
         for segment, group, point in drawn_points(random, run, short, memory):
-            bound, last = least.groups[segment.nodes].parts(), run.by_node[segment.nodes[-1]].spec
+            step, last = plain_step(least, segment.nodes), run.by_node[segment.nodes[-1]].spec
+            assert isinstance(step.least, LeastGroup)
+            bound = step.least.parts()
             if not bound or any(level.name == group.sums and segment.problems[-1].output.name in here.bypass
                                 for level, here in zip(last.arch.levels, last.constraints.levels, strict=True)):
                 continue    # sums rest in a level only where the constraints let it keep them
-            saved = least.credits.get(segment.nodes, NOTHING)
             for part in parts_around(random, segment, group, *given[-1], outermost):
+                whole = summed([point, step.credit])
                 for energy, cycles in ((point.energy_pj, inf), (inf, point.cycles), (point.energy_pj, point.cycles)):
-                    most = (point.energy_pj + saved.energy_pj) / energy + (point.cycles + saved.cycles) / cycles
+                    most = whole.energy_pj / energy + whole.cycles / cycles
                     assert bound.part_price(*part, energy, cycles) <= most * (1 + 1e-9), (group, part)
                     compared += 1
     assert compared > 5
@@ -223,7 +227,7 @@ def test_no_group_of_attention_is_below_its_bound(design: str) -> None:
     memory, compared = TileMemory(), 0
     for _ in range(4):
         for segment, _, point in drawn_points(random, run, trees, memory):
-            assert_bounds(least, segment.nodes, point)
+            assert_bounds(plain_step(least, segment.nodes), point)
             compared += 1
     assert compared > 5
 
@@ -240,6 +244,51 @@ def drawn_points(random: Random, run: PlanningRun, among: Sequence[Segment],
     for (segment, group), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
         if cost:
             yield segment, group, OperatingPoint(cost.energy_pj, cost.cycles)
+
+
+@pytest.mark.parametrize(("network", "design", "rounds"), [
+    ("a chain", "gemmini_small", 3), ("attention", "arch/gemmini_large", 3),
+    *(pytest.param(network, design, 12, marks=pytest.mark.slow) for network in ("a chain", "attention", "mobilenet_v1")
+      for design in ("gemmini_small", "arch/gemmini_large", "arch/eyeriss_like", "arch/weight_stationary"))])
+def test_nothing_that_finds_or_leaves_tensors_in_the_home_is_below_its_bound(
+        network: str, design: str, rounds: int) -> None:
+    known = {"attention": attention(24, 3, 8), "a chain": load_network(nn.Sequential(
+        nn.Conv2d(6, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.Conv2d(16, 24, 1),
+        nn.Conv2d(24, 8, 3, 2)), torch.zeros(1, 6, 12, 10))}
+    run, random = bounded_run(known.get(network, network), design), Random(3)
+    least = least_of(run.workload, run.hardware, run.results, run.segments)
+    assert least
+    memory, compared = TileMemory(), 0
+    for _ in range(rounds):
+        for step, _, point in drawn_versions(random, run, least, memory):
+            assert_bounds(step, point)
+            compared += 1
+    assert compared > 5
+
+
+def drawn_versions(random: Random, run: PlanningRun, least: NetworkLeast,
+                   memory: TileMemory) -> Iterator[tuple[PathStep, FusedGroup, OperatingPoint]]:
+    """Up to 12 random groups, and layers by themselves, with lasting tensors, and their exact energy and cycles."""
+    steps = [step for step in least.steps if step.residents.room and len(step.nodes) < 5]
+    segments_of, repeats = {segment.nodes: segment for segment in run.segments}, repeats_of(run.workload)
+    home, = homes(run.hardware)
+    drawn = []
+    for step in random.choices(steps, k=200):
+        name = step.nodes[0]
+        segment = segments_of.get(step.nodes) or Segment(
+            step.nodes, (run.by_node[name].spec.problem,), (), (), repeats[name], (1,))
+        group = drawn_group(random, run, segment)[1] if segment.links else FusedGroup(
+            (FusedLayer(segment.problems[0], {}),), repeat=segment.repeat)
+        part = PlanPart(Candidate(segment, group, NOTHING), 0.0, None)
+        drawn.append((step, PartVersion(part, RowStep(NEW_ROW, NEW_ROW, step.residents), NOTHING).group(home)))
+    fitting = [(step, group) for step, group in drawn if fits(run, group)][:12]
+    mapped = with_mappings(run.hardware, [group for _, group in fitting], [
+        [run.by_node[name].spec for name in step.nodes] for step, _ in fitting],
+        (run.total.energy_pj, run.total.cycles), LIGHT, memory=memory)
+    legal = [(step, group) for (step, _), group in zip(fitting, mapped, strict=True) if group]
+    for (step, group), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
+        if cost:
+            yield step, group, OperatingPoint(cost.energy_pj, cost.cycles)
 
 
 def drawn_group(random: Random, run: PlanningRun, segment: Segment) -> tuple[Segment, FusedGroup]:
@@ -275,12 +324,18 @@ def fits(run: PlanningRun, group: FusedGroup) -> bool:
                for level in levels)
 
 
-def assert_bounds(least: NetworkLeast, names: tuple[str, ...], point: OperatingPoint, rounds: int = 20) -> None:
-    """No prices have a least price of a segment above that of its group, however far its parts are divided."""
-    group = least.groups[names]
+def plain_step(least: NetworkLeast, names: tuple[str, ...]) -> PathStep:
+    """The step of a segment without lasting tensors."""
+    return next(step for step in least.steps if step.nodes == names and not step.residents.room)
+
+
+def assert_bounds(step: PathStep, point: OperatingPoint, rounds: int = 20) -> None:
+    """No prices have a least price of a step above that of its group, however far its parts are divided."""
+    group, names = step.least, (step.nodes, step.residents)
+    assert isinstance(group, LeastGroup)
     for energy, cycles in ((1.0, 0.0), (0.0, 1.0), (1 / point.energy_pj, 1 / point.cycles)):
-        saved = least.credits.get(names, NOTHING)   # reads of residual operands, which count for the network
-        value = energy * (point.energy_pj + saved.energy_pj) + cycles * (point.cycles + saved.cycles)
+        # reads of residual operands count for the network
+        value = energy * (point.energy_pj + step.credit.energy_pj) + cycles * (point.cycles + step.credit.cycles)
         for _ in range(rounds):
             if not group.raise_price(energy, cycles, value * (1 + 1e-6)):
                 break
@@ -313,9 +368,12 @@ def test_the_least_price_is_that_of_the_best_of_all_covers() -> None:
     """Layers by themselves 10 each, groups less the more layers they have, and a residual that one of them saves."""
     alone = {name: LeastLayer(10.0, 10.0, 110.0) for name in "abc"}
     points = {"ab": (17.0, 18.0), "bc": (16.0, 19.0), "abc": (25.0, 27.5)}
-    groups = {tuple(names): LeastGroup(OperatingPoint(*point)) for names, point in points.items()}
-    least = NetworkLeast([("a", "b", "c")], alone, groups, {("a", "b"): OperatingPoint(1.0, 0.0)},
-                         OperatingPoint(3.0, 2.0))
+    parts: dict[str, LeastLayer | LeastGroup] = {
+        **alone, **{names: LeastGroup(OperatingPoint(*point)) for names, point in points.items()}}
+    least = NetworkLeast([
+        PathStep("abc".index(names[0]), "abc".index(names[-1]) + 1, tuple(names), part,
+                 OperatingPoint(1.0, 0.0) if names == "ab" else NOTHING)
+        for names, part in sorted(parts.items())], OperatingPoint(3.0, 2.0))
     for energy, cycles in ((1.0, 0.0), (0.0, 1.0), (0.3, 0.7)):
         one = alone["a"].price(energy, cycles)
         ab, bc, abc = (energy * point[0] + cycles * point[1] for point in points.values())
@@ -323,14 +381,20 @@ def test_the_least_price_is_that_of_the_best_of_all_covers() -> None:
             energy * 3 + cycles * 2 + min(3 * one, ab - energy + one, one + bc, abc))
 
 
+def in_turn(layers: Mapping[str, LeastLayer], besides: OperatingPoint) -> NetworkLeast:
+    """Layers that run by themselves, one after the other."""
+    return NetworkLeast([PathStep(number, number + 1, (name,), layer)
+                         for number, (name, layer) in enumerate(layers.items())], besides)
+
+
 def test_the_bound_on_a_product_is_reached_where_energy_is_not_traded_against_cycles() -> None:
     """Layers by themselves at one point each: the product of the sums; traded, at least the hyperbolas allow."""
     fixed = {name: LeastLayer(energy, cycles, energy * cycles) for name, energy, cycles in (("a", 3, 5), ("b", 7, 2))}
-    least = NetworkLeast([("a",), ("b",)], fixed, {}, {}, OperatingPoint(1.0, 1.0))
+    least = in_turn(fixed, OperatingPoint(1.0, 1.0))
     assert least.bound("edp") == pytest.approx(11 * 8, rel=1e-5)
     assert (least.bound("energy"), least.bound("delay")) == (pytest.approx(11), pytest.approx(8))
     traded = {name: LeastLayer(1.0, 1.0, 16.0) for name in "ab"}
-    least = NetworkLeast([("a",), ("b",)], traded, {}, {}, OperatingPoint(0.0, 0.0))
+    least = in_turn(traded, OperatingPoint(0.0, 0.0))
     assert 64 * (1 - 1e-3) < least.bound("edp") <= 64    # (4 + 4) ** 2, by Cauchy and Schwarz
 
 
@@ -380,5 +444,6 @@ def test_heads_that_run_apart_or_as_one_problem_are_bounded_in_both_forms() -> N
     macs = {node.name: node.layer.repeat * prod(node.layer.problem.bounds.values())
             for node in result.workload.layers if node.layer}
     units = result.hardware.arch.arithmetic.instances
-    for names, group in least.groups.items():
-        assert group.point.cycles >= sum(macs[name] for name in names) / units * (1 - 1e-9)
+    for step in least.steps:
+        if isinstance(step.least, LeastGroup):
+            assert step.least.point.cycles >= sum(macs[name] for name in step.nodes) / units * (1 - 1e-9)

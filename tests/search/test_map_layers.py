@@ -18,9 +18,9 @@ from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.gradient.layer_descent import descend
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.model.reuse import constrained_reuse
 from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.layer_family import LayerFamily, family_of, first_of
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
@@ -51,8 +51,7 @@ def test_the_search_knows_what_constraints_do_not_let_it_reuse() -> None:
         {"target": "Buffer", "type": "temporal", "no_temporal_reuse": ["B"], "rmw_first_update": ["Z"]},
         {"target": "Buffer", "type": "bypass", "no_coalesce": ["A"]},
         {"target": "Buffer", "type": "spatial", "no_multicast_no_reduction": ["A", "Z"], "no_link_transfer": ["B"]}]})
-    layer = prepare_layer(spec.arch, spec.problem, spec.tables,
-                    constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
+    layer = layer_of(spec)
     best = float(exact_value(score(layer, whole_space(spec)), ("energy",)).min())
     found = map_layer(spec, QUICK, metric="energy")
     assert math.log(found.stats.energy_pj) == pytest.approx(best, abs=1e-9)
@@ -67,8 +66,7 @@ def test_the_search_knows_what_constraints_do_not_let_it_reuse() -> None:
 def test_the_search_knows_what_timeloop_forgets() -> None:
     """DRAM coalesces no A: where the buffer keeps A, DRAM is asked for none, and where it does not, A is nowhere."""
     spec = product(mapspace_constraints={"targets": [{"target": "DRAM", "type": "bypass", "no_coalesce": ["A"]}]})
-    layer = prepare_layer(spec.arch, spec.problem, spec.tables,
-                          constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
+    layer = layer_of(spec)
     scores = score(layer, whole_space(spec))
     assert not scores.legal[~whole_space(spec).keep[0, 0]].any()
     found = map_layer(spec, QUICK, metric="energy")

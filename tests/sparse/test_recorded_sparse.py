@@ -13,7 +13,7 @@ from sparse_inputs import DESIGNS, SPARSE, sparse_document
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.inputs.native.tables import total_areas
+from fadiff_mapper.inputs.native.tables import areas
 from fadiff_mapper.model.evaluate_spec import evaluate
 from fadiff_mapper.model.stats import Stats
 
@@ -98,6 +98,6 @@ def test_areas_of_a_sparse_design_are_those_of_its_tables() -> None:
     names = [table["name"] for table in document["ERT"]["tables"]]
     spec = load(document | {"ART": {"version": "0.4", "tables": [{"name": name, "area": 2.5} for name in names]}})
     stats = evaluate(spec)
-    assert stats.areas_um2 == total_areas(spec.arch, spec.tables)[0]
+    assert stats.areas_um2 == {name: area.total for name, area in areas(spec.arch, spec.tables).items()}
     assert sum(area > 0 for area in stats.areas_um2.values()) == len(names)
     assert stats.to_dict()["area_mm2"] == stats.area_mm2

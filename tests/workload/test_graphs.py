@@ -27,7 +27,7 @@ def test_a_bundled_network_has_its_published_multiply_accumulates_and_distinct_l
 @pytest.mark.parametrize("name", MACS)
 def test_the_distinct_problems_are_those_of_the_layer_files(name: str) -> None:
     arch = bundled_files.find("arch/gemmini_small")
-    files = [load(arch, path).problem for path in (bundled_files.root() / "layers" / name).iterdir()]
+    files = [load(arch, path).problem for path in (bundled_files.ROOT / "layers" / name).iterdir()]
     found = [entry.layer.problem for entry in bundled_network(name).distinct()]
     assert all(problem in files for problem in found) and len(found) == len(files)
 

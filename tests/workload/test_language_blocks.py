@@ -127,5 +127,5 @@ def test_the_command_sets_the_balance(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("name", ["llama3_8b_decode", "deepseek_v3_prefill"])
 def test_a_bundled_block_is_what_its_module_makes(name: str) -> None:
-    source = runpy.run_path(str(bundled_files.root() / "make_blocks.py"))
+    source = runpy.run_path(str(bundled_files.ROOT / "make_blocks.py"))
     assert source["block"](name) == block(name)

@@ -102,7 +102,7 @@ def ours(network: Workload) -> Counter[str]:
 
 def block_module(name: str) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
     """The module of a bundled block, and its inputs, as `make_blocks.py` has them."""
-    source: Any = runpy.run_path(str(bundled_files.root() / "make_blocks.py"))
+    source: Any = runpy.run_path(str(bundled_files.ROOT / "make_blocks.py"))
     taken: dict[str, Any] = {}
 
     def read(module: nn.Module, inputs: Any, keywords: Any, title: str) -> Any:

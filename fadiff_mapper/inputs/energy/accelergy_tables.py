@@ -272,11 +272,10 @@ class AccelergyAnswer:
     notes: tuple[str, ...] = ()  # a sentence about attributes that it was not told, if there are such
 
 
-def complete_answer(arch: Architecture, literal: Mapping[str, Any], program: str, *,
-                    time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
+def complete_answer(arch: Architecture, literal: Mapping[str, Any], program: str) -> AccelergyAnswer:
     """As `answer`, with FadiffError where a component is left without a price; messages say how to do without it."""
     try:
-        found = answer(arch, literal, program, os.environ, time_limit)
+        found = answer(arch, literal, program, os.environ)
         missing = missing_actions(arch, found.tables)
         if missing:
             raise FadiffError(f"Accelergy left a table without energies for {listed(missing)}")
@@ -286,14 +285,14 @@ def complete_answer(arch: Architecture, literal: Mapping[str, Any], program: str
     return found
 
 
-def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environment: Mapping[str, str],
-           time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
+def answer(arch: Architecture, literal: Mapping[str, Any], program: str,
+           environment: Mapping[str, str]) -> AccelergyAnswer:
     """Asks Accelergy about an architecture; the answer comes from the cache where it was asked before.
 
-    `literal` gives the compound components (see `Spec.literal`); `time_limit` is in seconds. The answer is not
-    necessarily complete: a plug-in may be lacking. FadiffError where Accelergy fails, SpecError for unusable input.
+    `literal` gives the compound components (see `Spec.literal`). The answer is not necessarily complete: a plug-in
+    may be lacking. FadiffError where Accelergy fails, SpecError for unusable input.
     """
-    return _answered(described(arch, literal), program, environment, time_limit,
+    return _answered(described(arch, literal), program, environment,
                      lambda tables: not missing_actions(arch, tables))
 
 
@@ -312,7 +311,7 @@ def operation_energies(arch: Architecture, literal: Mapping[str, Any],
     spare = unit.spare if isinstance(unit, PrimitiveComponent) else frozenset()
     found = _answered(DescribedHardware(whole.version, tuple(
         PrimitiveComponent(operation, kind, unit.attributes, actions=(COMPUTE,), spare=spare)
-        for operation, kind in kinds.items())), program, os.environ, TIME_LIMIT_S, lambda tables: True)
+        for operation, kind in kinds.items())), program, os.environ, lambda tables: True)
     priced = {table.component: (table.actions[COMPUTE], f"{table.source} ({kinds[table.component]})")
               for table in found.tables.ert if COMPUTE in table.actions}
     if lacking := kinds.keys() - priced:
@@ -320,7 +319,7 @@ def operation_energies(arch: Architecture, literal: Mapping[str, Any],
     return priced
 
 
-def _answered(hardware: DescribedHardware, program: str, environment: Mapping[str, str], time_limit: float,
+def _answered(hardware: DescribedHardware, program: str, environment: Mapping[str, str],
               complete: Callable[[Tables], bool]) -> AccelergyAnswer:
     """The answer about some components, kept where it is `complete`; arguments and errors as for `answer`."""
     text = request(hardware)
@@ -336,7 +335,7 @@ def _answered(hardware: DescribedHardware, program: str, environment: Mapping[st
             kept = json.loads(read_text(folder / name, "answers of Accelergy", MOST_KEPT))
             if isinstance(kept, dict) and all(isinstance(text, str) for text in kept.values()):
                 return _read(hardware, kept, version)
-    written = ask(text, program, environment, time_limit)
+    written = ask(text, program, environment)
     fresh = _read(hardware, written, version)
     if folder and complete(fresh.tables):  # else a plug-in is lacking, which may be installed later
         with suppress(FadiffError):  # the cache only saves time
@@ -354,13 +353,13 @@ def answers_folder() -> Path | None:
     return base / "fadiff_mapper" / "energies"
 
 
-def answer_about_files(files: Sequence[str], program: str, environment: Mapping[str, str],
-                       time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
+def answer_about_files(files: Sequence[str], program: str,
+                       environment: Mapping[str, str]) -> AccelergyAnswer:
     """Asks Accelergy about input files as they are, by absolute paths; nothing is kept. Errors as in `answer`.
 
     The files must be trusted: their text is evaluated, and functions and plug-ins that they name are loaded.
     """
-    written = ask(files, program, environment, time_limit)
+    written = ask(files, program, environment)
     ert, art = (_section(written, kind) for kind in ("ERT", "ART"))
     try:
         tables = read_tables(ert, ert.where, art, art.where, _source(ert, installed_version(program, environment)))
@@ -369,13 +368,12 @@ def answer_about_files(files: Sequence[str], program: str, environment: Mapping[
     return AccelergyAnswer(tables, written)
 
 
-def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str],
-        time_limit: float) -> dict[str, str]:
-    """Runs Accelergy on an input.
+def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Runs Accelergy on an input, for `TIME_LIMIT_S` at most.
 
     `given` is YAML text, or the paths of trusted files, with which Accelergy runs as under Timeloop, with all of the
-    environment instead of the `inherited` variables. `time_limit` is in seconds. Returns every YAML file that it
-    writes, and its `LOG`, by name; figures about a text have `PRECISION` digits. Its exit code does not tell a failure.
+    environment instead of the `inherited` variables. Returns every YAML file that it writes, and its `LOG`, by name;
+    figures about a text have `PRECISION` digits. Its exit code does not tell a failure.
     """
     with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -385,7 +383,7 @@ def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str]
             words, variables = ["input.yaml", "-o", "out", "-p", PRECISION], inherited(environment)
         else:  # files that are trusted, run as Timeloop runs them
             words, variables = [*given, "-o", "out"], dict(environment)
-        done = run_program.run([program, *words], folder, variables, time_limit, MEMORY, temporary=True)
+        done = run_program.run([program, *words], folder, variables, TIME_LIMIT_S, MEMORY, temporary=True)
         lines = [line for line in map(first_line, done.output.splitlines()) if line]
         complaints = [match[0] for line in lines if (match := COMPLAINT.search(line))]
         reason = next(iter([*complaints[-1:], *lines[-1:]]), "it printed nothing")

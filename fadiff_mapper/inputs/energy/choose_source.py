@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from fadiff_mapper.base.bundled_files import designs, root
+from fadiff_mapper.base.bundled_files import ROOT, designs
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.inputs.energy.source_names import CHOICES, COMPLETES
 from fadiff_mapper.inputs.native.tables import read_tables
@@ -117,13 +117,13 @@ def recorded_tables(arch: Architecture) -> Tables | None:
 
 @cache
 def _recorded(name: str) -> Tables:
-    ert, art = (load_file(root() / "tables" / f"{name}.{kind}.yaml") for kind in ("ERT", "ART"))
+    ert, art = (load_file(ROOT / "tables" / f"{name}.{kind}.yaml") for kind in ("ERT", "ART"))
     return read_tables(ert["ERT"], ert.at("ERT"), art["ART"], art.at("ART"), f"bundled with {name}")
 
 
 @cache
 def _bundled_components(name: str) -> list[dict[str, Any]]:
-    template, design = map(load_file, (root() / "problems" / "conv.yaml", designs()[name]))
+    template, design = map(load_file, (ROOT / "problems" / "conv.yaml", designs()[name]))
     return components(translated_architecture(Map(design | template, where=template.where)))
 
 

@@ -71,7 +71,7 @@ def dram_bit_energies() -> dict[str, float]:
 
 def _rows(name: str) -> list[list[str]]:
     """Header and rows of a table, without the comments that name its origin."""
-    text = (bundled_files.root() / "figures" / f"{name}.csv").read_text(encoding="utf-8")
+    text = (bundled_files.ROOT / "figures" / f"{name}.csv").read_text(encoding="utf-8")
     return list(csv.reader(line for line in text.splitlines() if not line.startswith("#")))
 
 
@@ -211,7 +211,7 @@ def asked(memories: Any) -> tuple[Any, Any]:
 @cache
 def sram_regressor() -> SramRegressor:
     """The bundled network, read once."""
-    return from_dict(json.loads((bundled_files.root() / "figures" / "sram_network.json").read_text(encoding="utf-8")))
+    return from_dict(json.loads((bundled_files.ROOT / "figures" / "sram_network.json").read_text(encoding="utf-8")))
 
 
 def from_dict(content: dict[str, Any]) -> SramRegressor:

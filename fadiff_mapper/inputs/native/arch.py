@@ -314,9 +314,11 @@ def named_interconnects(components: Sequence[Component], units: Sequence[tuple[s
         return where.error(f'the network "{name}" stands below two levels, and Timeloop counts the traffic of the '
                            "inner one alone", "a network for each")
 
-    def connected(key: str, inner_key: str, unit_key: str) -> dict[str, int]:
-        """The level below which each network lies, by the keys at its outer level, its inner one, the arithmetic."""
-        places: dict[str, int] = {}
+    # The levels below which networks carry words inwards and outwards, by the keys of the level outside, of the one
+    # inside, and of the arithmetic.
+    down, up = dict[str, int](), dict[str, int]()
+    for places, key, inner_key, unit_key in ((down, "network_read", "network_fill", "network_operand"),
+                                             (up, "network_update", "network_drain", "network_result")):
         for level, ((inner, inside), (outer, outside)) in enumerate(pairwise(units)):
             mine = inner_key if level else unit_key
             name, at = outside.get(key), outside.at(key)
@@ -331,10 +333,6 @@ def named_interconnects(components: Sequence[Component], units: Sequence[tuple[s
             if name in places:
                 raise below_two_levels(name, at)
             places[name] = level
-        return places
-
-    down = connected("network_read", "network_fill", "network_operand")
-    up = connected("network_update", "network_drain", "network_result")
     found = []
     for name, component in sorted(by_name.items()):
         if name not in down and name not in up:

@@ -24,7 +24,7 @@ from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.inputs.spec.keys import CONSTRAINT, CONSTRAINT_TYPES, NATIVE_CONSTRAINTS, picked
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, mapping, one_of, plain, sequence, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, known, mapping, one_of, plain, sequence, text
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
 ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"
@@ -157,7 +157,7 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
     in_attributes, others = NATIVE_CONSTRAINTS[kind]
     own.table = {**own.table, **(in_attributes if nested is None else {}), **others}
     attributes = own if nested is None else Reader(nested, leniency, in_attributes)
-    one_of(*names)(name, at)
+    known(name, at, names)
     level = names.index(name)
     if kind == "spatial" and fanouts[level] == (1, 1):
         inner = f'the next level inwards ("{names[level - 1]}")' if level else "the arithmetic"

@@ -191,7 +191,7 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
     levels = [LevelMapping(ones, problem.dimensions, ones, problem.dimensions, len(problem.dimensions),
                            frozenset(problem.dataspace_names()))] * len(names)
     for reader in readers(directives, leniency, DIRECTIVES["temporal"]):
-        target = known(reader.read("target"), names, reader.at("target"), "level")
+        target = known(reader.read("target"), reader.at("target"), names, "level")
         index, kind = names.index(target), reader.read("type")
         level = levels[index]
         if kind == "skew":
@@ -285,7 +285,7 @@ def _spaces(reader: Reader, key: str, problem: Problem, before: frozenset[str]) 
 def known_spaces(names: Seq, problem: Problem, *more: str) -> list[str]:
     """The names in a list of data spaces, and of `more` words; SpecError for an unknown one."""
     accepted = (*problem.dataspace_names(), *more)
-    return [known(name, accepted, where, "data space") for name, where in names.placed()]
+    return [known(name, where, accepted, "data space") for name, where in names.placed()]
 
 
 def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> list[dict[str, Any]]:

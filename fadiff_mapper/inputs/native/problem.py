@@ -71,7 +71,7 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT, instance_
     reader.read("name")
     shape, at = reader.read("shape"), reader.at("shape")
     by_word = isinstance(shape, str)
-    shape = mapping(NAMED_SHAPES[known(shape, NAMED_SHAPES, at, "shape")] if by_word else shape, at)
+    shape = mapping(NAMED_SHAPES[known(shape, at, NAMED_SHAPES, "shape")] if by_word else shape, at)
     if set(shape) == {"shape"} and not by_word:  # a shape file included as a whole
         shape = mapping(shape["shape"], shape.at("shape"))
     shape_reader = Reader(shape, leniency, keys.SHAPE)
@@ -143,7 +143,7 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT, instance_
                     raise place.error(f"found {len(parts)} names", "[dimension] or [dimension, coefficient]")
                 for part, accepted, word in zip(parts, (bounds, coefficients), ("dimension", "coefficient"),
                                                 strict=False):
-                    known(part, accepted, place, word)
+                    known(part, place, accepted, word)
                 terms.append(Term(parts[0]) if len(parts) == 1 else Term(parts[0], coefficients[parts[1]], parts[1]))
             ranks.append(tuple(terms))
         dataspaces.append(DataSpace(space, tuple(ranks), read_write))
@@ -158,12 +158,12 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT, instance_
         densities = dict.fromkeys(names, _density(common, given.at("commonDensity")))
     else:
         for space in by_name:
-            known(space, names, by_name.at(space), "data space")
+            known(space, by_name.at(space), names, "data space")
         densities = {str(space): _density(value, by_name.at(space)) for space, value in by_name.items()
                      if value is not None}
     widths = given.read("bits", Map(where=instance.where))
     for space in widths:
-        known(space, names, widths.at(space), "data space")
+        known(space, widths.at(space), names, "data space")
     problem = Problem(name=name, bounds=bounds, dataspaces=with_bits(dataspaces, widths), densities=densities)
     if problem.computes > MOST_COMPUTES:
         raise instance.where.error(f"{problem.computes} multiply-accumulates",
@@ -239,7 +239,7 @@ def _density(value: Any, where: Where) -> Density:
     if not isinstance(value, dict):
         return Density(FIXED, keys.SHARE.read(value, where, STRICT))
     reader = Reader(mapping(value, where), table=keys.DENSITY)
-    word = known(reader.read("distribution"), keys.DISTRIBUTIONS, reader.at("distribution"), "distribution")
+    word = known(reader.read("distribution"), reader.at("distribution"), keys.DISTRIBUTIONS, "distribution")
     distribution = keys.DISTRIBUTIONS[word]
     share = reader.read("density", 1.0 if distribution == BANDED else None)
     band_width = reader.read("band_width")

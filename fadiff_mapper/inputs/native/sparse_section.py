@@ -60,7 +60,7 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
                 computes.add("gate" if option.read("type") in keys.GATES else "skip")
                 option.finish(" of an optimization of computes")
         if parts["action_optimization"] is not None or parts["representation_format"] is not None:
-            level = level_names.index(known(name, level_names, entry.at("name"), "storage level"))
+            level = level_names.index(known(name, entry.at("name"), level_names, "storage level"))
             if parts["action_optimization"] is not None:
                 levels[level] = replace(levels[level], **_actions(entry.read("action_optimization"), problem, leniency))
             if parts["representation_format"] is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
@@ -90,36 +90,31 @@ def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
 
 def art_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
     """The ART as plain data: as given, or the areas that the architecture writes (built in: 0) where there is none."""
-    rows = tables.art or {full_name(arch, name): area for name, area in areas(arch, tables).items()}
+    rows = tables.art or {full_name(arch, name): area for name, (area, *_) in areas(arch, tables).items()}
     return {"version": tables.version, "tables": [{"name": name, "area": area} for name, area in rows.items()]}
 
 
-def areas(arch: Architecture, tables: Tables) -> dict[str, float]:
-    """Areas as Timeloop takes them, um^2 per instance by component name, outermost first.
+class ComponentArea(NamedTuple):
+    """The area of a component."""
+
+    each: float  # um^2 of an instance
+    total: float  # um^2 of all instances
+    source: str  # where it comes from, in words; "" for a level that only adds a fan-out
+
+
+def areas(arch: Architecture, tables: Tables) -> dict[str, ComponentArea]:
+    """Areas as Timeloop takes them, by component name, outermost first.
 
     Without an entry in the ART the area of a storage level is its attribute `cluster_area` over the cluster's size,
     of the arithmetic its `area`; Timeloop's built-in area is 0. Timeloop reads an ART only together with an ERT;
     of several entries for a component the last one counts.
     """
-    return {name: area for name, (area, _) in _areas(arch, tables).items()}
-
-
-def _areas(arch: Architecture, tables: Tables) -> dict[str, tuple[float, str]]:
-    """The areas of `areas`, each with its source in words."""
     in_table = {component_name(name): (area, tables.area_source.get(name, AREAS_IN_INPUT))
                 for name, area in (tables.art.items() if tables.ert or tables.area_source else ())}
-    units: list[StorageLevel | Arithmetic] = [*reversed(arch.levels), arch.arithmetic]
-    return {unit.name: in_table.get(unit.name, (unit.area, IN_ARCHITECTURE if unit.area else NO_AREA))
-            for unit in units}
-
-
-def total_areas(arch: Architecture, tables: Tables) -> tuple[dict[str, float], dict[str, str]]:
-    """um^2 of all instances and the source of the area, both by component name, outermost first; rules as for `areas`.
-
-    Levels that only add a fan-out have no source.
-    """
-    instances = {level.name: level.instances for level in arch.levels}
-    instances[arch.arithmetic.name] = arch.arithmetic.instances
-    fanouts, found = {level.name for level in arch.levels if level.is_dummy}, _areas(arch, tables)
-    return ({name: area * instances[name] for name, (area, _) in found.items()},
-            {name: source for name, (_, source) in found.items() if name not in fanouts})
+    units: tuple[StorageLevel | Arithmetic, ...] = (*reversed(arch.levels), arch.arithmetic)
+    found = {}
+    for unit in units:
+        area, source = in_table.get(unit.name, (unit.area, IN_ARCHITECTURE if unit.area else NO_AREA))
+        fan_out = isinstance(unit, StorageLevel) and unit.is_dummy
+        found[unit.name] = ComponentArea(area, area * unit.instances, "" if fan_out else source)
+    return found

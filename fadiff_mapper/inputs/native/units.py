@@ -43,13 +43,13 @@ def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leni
         skips = reader.read("skips_masked")
         reader.finish(f' of the unit "{name}"')
         levels = [memory.name for memory in arch.levels if not memory.is_dummy]
-        known(level, levels, reader.at("level"), "memory")
+        known(level, reader.at("level"), levels, "memory")
         taken = [*arch.level_names(), *(unit.name for unit in units)]  # the arithmetic may do other operations, too
         if name in taken:
             raise reader.at("name").error(f'the name "{name}" is given to two components', "unique names")
         priced = tables.actions.get(name, {})
         source = "; ".join(table.source for table in tables.ert if component_name(table.component) == name)
-        operations = {known(operation, OPERATIONS, written.at(operation), "operation"): _operation(
+        operations = {known(operation, written.at(operation), OPERATIONS, "operation"): _operation(
             str(operation), written, priced, source, figures) for operation in written}
         if not operations:
             raise reader.at("operations").error(f'the unit "{name}" has no operation', listed(OPERATIONS))

@@ -201,7 +201,7 @@ def _attach(groups: dict[str, Group], node: Map, scope: ExpressionScope) -> None
     rest = Map({key: value for key, value in node.items() if key not in ("target", "type")},
                where=node.where, places={**node.places, "target": reader.at("target")})
     said = _checked(kind, rest, scope)
-    before = groups[known(target, groups, said.at("target"), "target")].get(kind)
+    before = groups[known(target, said.at("target"), groups, "target")].get(kind)
     groups[target][kind] = said if before is None else combine(before, said)
 
 

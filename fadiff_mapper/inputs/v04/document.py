@@ -115,7 +115,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     items["compound_components"] = _components(reader)
     # The treatment of zeros in a section of its own and in the nodes, as one native section.
     section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
-    entries = sequence(section.get("targets") or [], section.at("targets"))
+    entries = Reader(section).take("targets", sequence, Seq(where=section.where))
     found = {level.name: level.leaf.sparse for level in levels if level.leaf.sparse and level.role != FAN_OUT}
     for value, at in entries.placed():
         entry = mapping(value, at)

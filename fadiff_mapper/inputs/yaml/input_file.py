@@ -28,7 +28,7 @@ def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:
     where = Where(str(path))
     try:
         if (folder := os.environ.get(bundled_files.WITHIN)) and not any(
-                path.resolve().is_relative_to(root) for root in (folder, bundled_files.root())):
+                path.resolve().is_relative_to(root) for root in (folder, bundled_files.ROOT)):
             raise where.error("lies outside of the folder", f"files below {folder}")
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):

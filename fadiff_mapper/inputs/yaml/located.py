@@ -190,19 +190,16 @@ def anything(value: Any, where: Where) -> Any:
 
 
 def one_of(*accepted: str) -> Check[str]:
-    """A check for one of the given words; a near miss is suggested."""
-    def check(value: Any, where: Where) -> str:
-        if value not in accepted:
-            raise where.error(f"found {kind_of(value)}{nearest(str(value), accepted)}", listed(accepted))
-        return str(value)
-    return check
+    """A check for one of the given words."""
+    return partial(known, accepted=accepted)
 
 
-def known(name: Any, accepted: Collection[str], where: Where, word: str) -> Any:
+def known(name: Any, where: Where, accepted: Collection[str], word: str = "") -> str:
     """The same name; SpecError with the nearest accepted one where it is none of these, which are called by `word`."""
     if name not in accepted:
-        raise where.error(f'unknown {word} "{name}"{nearest(str(name), list(accepted))}', listed(accepted))
-    return name
+        found = f'unknown {word} "{name}"' if word else f"found {kind_of(name)}"
+        raise where.error(f"{found}{nearest(str(name), list(accepted))}", listed(accepted))
+    return str(name)
 
 
 REQUIRED: Any = object()

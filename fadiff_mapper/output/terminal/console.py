@@ -152,11 +152,10 @@ def print_calibration(calibration: Calibration, written_to: str) -> None:
 
 
 def print_corrected(results: Sequence[Result], names: Sequence[str]) -> None:
-    """Prints corrected cycles and EDP of mapped layers beside Timeloop's, if a calibration was given."""
+    """Prints cycles and EDP of mapped layers, as a calibration corrects them, beside Timeloop's."""
     rows = [(name, result.stats.cycles, f"{cycles.cycles:.0f}", f"{result.stats.edp:.6g}",
              f"{result.stats.energy_pj * cycles.cycles:.6g}",
              f"{cycles.exact_choice_energy_pj * cycles.exact_choice_cycles:.6g}")
             for name, result in zip(names, results, strict=True) if (cycles := result.corrected)]
-    if rows:
-        Screen().print(table("corrected to measured hardware", "layer", "cycles", "corrected", "EDP pJ*cycles",
-                              "corrected", "corrected, exact model's choice", rows=rows))
+    Screen().print(table("corrected to measured hardware", "layer", "cycles", "corrected", "EDP pJ*cycles",
+                         "corrected", "corrected, exact model's choice", rows=rows))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import TimeElapsedColumn
 
-from fadiff_mapper.inputs.native.tables import total_areas
+from fadiff_mapper.inputs.native.tables import areas
 from fadiff_mapper.inputs.spec.constraints import LoopConstraint
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import compute_energy, energy_sources, storage_energy
@@ -73,11 +73,11 @@ def print_spec(spec: Spec) -> int:
                   + ", ".join(f"{name} {each.cycles:g} cycles {each.energy:.6g} pJ"
                               for name, each in unit.operations.items()))
         print_sources(f"energies of {unit.name}", {name: each.source for name, each in unit.operations.items()})
-    areas, sources = total_areas(spec.arch, spec.tables)
-    if total := sum(areas.values()):
-        parts = ", ".join(f"{name} {area / 1e6:.4g}" for name, area in areas.items() if area)
+    found = areas(spec.arch, spec.tables)
+    if total := sum(area.total for area in found.values()):
+        parts = ", ".join(f"{name} {area.total / 1e6:.4g}" for name, area in found.items() if area.total)
         out.print(f"area {total / 1e6:.6g} mm^2: {parts}")
-        print_sources("areas", sources)
+        print_sources("areas", {name: area.source for name, area in found.items() if area.source})
     out.print(table("constraints in force", "level", "temporal", "spatial", "keep", "bypass", "open", text=6, rows=(
         (level.name, _loops(constraint.temporal), _loops(constraint.spatial) if level.fanout != (1, 1) else "-",
          *(", ".join(sorted(names)) for names in (level.keep, level.bypass, level.open)))
@@ -162,7 +162,8 @@ def print_results(names: Sequence[str], results: Sequence[Result], folder: str) 
         print_notes(result.spec)
         out.print(sentence(result.bound, result.metric, result.value))
         out.print(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s); written to {folder}")
-        print_corrected(results, names)
+        if result.corrected:
+            print_corrected(results, names)
         return
     out.print(table("", "problem", "bounds", "cycles", "energy uJ", "EDP pJ*cycles", "utilization", "evaluations",
                     text=2, rows=(
@@ -172,7 +173,8 @@ def print_results(names: Sequence[str], results: Sequence[Result], folder: str) 
     print_notes(results[0].spec)
     out.print(f"{len(results)} problems, {sum(result.evaluations for result in results)} evaluations, "
               f"{max(result.time_s for result in results):.2f} s; written to {folder}, a folder for each")
-    print_corrected(results, names)
+    if results[0].corrected:
+        print_corrected(results, names)
     for status in dict.fromkeys(result.status for result in results):
         out.print(status)
 

@@ -111,8 +111,8 @@ def print_plan(result: NetworkResult, written_to: str) -> None:
     print_coverage(out, result.workload, bool(result.hardware.arch.units))
     for name, total in (("layers one by one", result.unfused_stats), ("plan", result.stats)):
         out.print(f"{name}: {total.energy_pj / 1e6:.6g} uJ, {total.cycles} cycles, EDP {total.edp:.6g} pJ*cycles")
-    print_corrected([layer.result for layer in result.layers], [layer.nodes[0] for layer in result.layers])
     if result.corrected_cycles is not None:
+        print_corrected([layer.result for layer in result.layers], [layer.nodes[0] for layer in result.layers])
         out.print(f"corrected to measured hardware: {result.corrected_cycles:.0f} cycles, EDP "
                   f"{result.stats.energy_pj * result.corrected_cycles:.6g} pJ*cycles")
     if result.operators:

@@ -77,11 +77,11 @@ def bound_record(bound: LowerBound | None, metric: str, value: float) -> dict[st
 
 MOST_CHOICES = 32
 """Keep-or-bypass choices tried together; with more, every data space is bounded by itself, each word sent once. A limit
-on time; nothing was measured."""
+on time, set by hand."""
 
 MOST_SETS = 4096
-"""Sets of levels that may keep one data space, which are tried one by one; with more it is left out of the bound. Those
-of one data space on 12 levels (2,048) take 0.4 s."""
+"""Sets of levels that may keep one data space, which are tried one by one; with more it is left out of the bound: a
+limit on time, which designs of 12 levels keep."""
 
 SLACK = 1 - 1e-11
 """Factor on every bound: the sums here and in the exact model may differ in their last bits."""

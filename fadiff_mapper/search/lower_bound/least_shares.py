@@ -23,7 +23,7 @@ MILLIONTH = 6e-7
 """What rounding to a millionth takes from a probability at most, and a little more."""
 LARGEST_ROUNDED = 1 << 20
 """Words of a tile up to which the rounding of its least occupancy is looked at; sparser tensors count as unsafe. A
-limit on time and memory; nothing was measured."""
+limit on time and memory, set by hand."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from fadiff_mapper.search.mapspace.build import MapSpace, reachable
 
 MOST_PASSES = 48
 """Alternatives that are compared with all others; the alternatives after them stay, dominated or not. A limit on time
-that costs no exactness; nothing was measured."""
+that costs no exactness, set by hand."""
 
 MOST_ALTERNATIVES = 4_096
 """Alternatives of one level above which those that are much alike are merged. The bounds of the bundled layers on the
@@ -98,8 +98,7 @@ def undominated(points: np.ndarray) -> np.ndarray:
 
 MOST_TILES = 30_000
 """Joint tiles of a level that are tried; where there are more, neighbours stand together. All tiles of the bundled
-layers on the bundled designs are tried (28,224 at most). With 230,000 tiles each a bound took 5 s, a hundred times the
-search of a layer."""
+layers on the bundled designs are tried; with many more a bound takes longer than the search of its layer."""
 
 REMEMBERED = 2048
 """Dimensions whose extents are kept: layers of a network share most. A plain limit on memory."""

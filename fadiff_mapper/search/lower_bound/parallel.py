@@ -17,8 +17,8 @@ from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.search.mapspace.build import MapSpace
 
 MOST_STATES = 3000
-"""Beyond this many states the best of each quantity by itself is taken: a looser bound, but still one. A limit on time;
-nothing was measured."""
+"""Beyond this many states the best of each quantity by itself is taken: a looser bound, but still one. A limit on time,
+set by hand."""
 
 PAIRED = 256
 """States that are compared with each other all at once. A plain limit on memory."""

@@ -32,10 +32,10 @@ from fadiff_mapper.search.lower_bound.assemble import percent_above
 from fadiff_mapper.search.mapspace.build import MapSpace, orders_at, reachable
 
 BUDGET = 20_000
-"""Parts and mappings that the core looks at before a part is divided: some 10 ms, as long as its division takes."""
+"""Parts and mappings that the core looks at before a part is divided: about as long as its division takes."""
 
 AT_ONCE = 30_000
-"""The same for the bound of a mapping that nobody asked to prove: some 10 to 100 ms, most of it for schemes."""
+"""The same for the bound of a mapping that nobody asked to prove: a part of what its search takes."""
 
 SOON = 200_000
 """Parts and mappings after which a mapping is searched at full length before its proof goes on: about as long."""
@@ -63,7 +63,7 @@ class Scheme:
     keep: tuple[bool, ...]    # Whether each level keeps each data space, [L * T]
 
 
-def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
+def schemes(space: MapSpace) -> Iterator[Scheme]:
     """Every scheme of a map space of which the meshes have room and whose temporal loops can reach the bounds."""
     problem, keeps = space.problem, [tuple(kept.ravel().tolist()) for kept in space.every_keep]
     left_to_time = [reachable(bound, [level.temporal.choices[name] for level in space.levels])
@@ -74,14 +74,14 @@ def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
     for level in reversed(range(len(space.levels))):
         widths, further = _widths(space, level), []
         fitting: dict[Reach, list[tuple[tuple[int, ...], Reach]]] = {}  # factors that fit, and the units then in use
-        for left, reach, spatial in in_time(begun, over):
+        for left, reach, spatial in begun:
             if reach not in fitting:
                 fitting[reach] = [(factors, wider) for factors, extents in widths.items()
                                   if (wider := _fitting(space, level, reach, extents))]
             further += [(tuple(map(floordiv, left, factors)), wider, (*factors, *spatial))
                         for factors, wider in fitting[reach] if not any(map(mod, left, factors))]
         begun = further
-    for left, _, spatial in in_time(begun, over):
+    for left, _, spatial in begun:
         if all(map(contains, left_to_time, left)) and math.prod(spatial) >= least:
             for keep in keeps:
                 yield Scheme(spatial, keep)

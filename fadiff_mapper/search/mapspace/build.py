@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator, KeysView, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from collections.abc import Iterable, Iterator, KeysView, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from itertools import permutations, product
 
 import numpy as np
@@ -100,17 +100,18 @@ def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:
 
 @dataclass(frozen=True)
 class LoopSpace:
-    """The temporal (or spatial) loops of one level.
+    """The temporal (or spatial) loops of one level; like levels a key, of which choices count for equality alone.
 
     The order from the innermost loop outwards is `inner`, then `between` in any order, then `outer`; together they name
     every dimension. The position of loops of factor 1 is free.
     """
 
-    choices: dict[str, tuple[int, ...]]  # Allowed factors of each dimension, ascending, each a divisor of the bound;
-                                         # one entry is a fixed factor, none is a contradiction
-    inner: tuple[str, ...]               # The innermost dimensions in order, innermost first
-    between: tuple[str, ...]             # The dimensions whose order is free
-    outer: tuple[str, ...]               # The outermost dimensions in order, innermost first
+    # Allowed factors of each dimension, ascending, each a divisor of the bound; one entry is a fixed factor, none is a
+    # contradiction
+    choices: dict[str, tuple[int, ...]] = field(hash=False)
+    inner: tuple[str, ...]    # The innermost dimensions in order, innermost first
+    between: tuple[str, ...]  # The dimensions whose order is free
+    outer: tuple[str, ...]    # The outermost dimensions in order, innermost first
 
 
 @dataclass(frozen=True)
@@ -121,18 +122,11 @@ class LevelSpace:
     temporal: LoopSpace      # Its temporal loops
     spatial: LoopSpace       # Its spatial loops, on the fan-out below it
     fanout: tuple[int, int]  # Instances along (X, Y) of that fan-out
-    axes: dict[str, str]     # The axes that each dimension's spatial loop may lie on: "X", "Y", "XY", or "" if it must
-                             # be 1
+    # The axes that each dimension's spatial loop may lie on: "X", "Y", "XY", or "" if it must be 1
+    axes: dict[str, str] = field(hash=False)
     keep: frozenset[str]     # Data spaces that must be kept
     bypass: frozenset[str]   # Data spaces that must not be kept
     open: frozenset[str]     # Data spaces with a choice. Each data space is in exactly one of the three
-
-    @cached_property
-    def key(self) -> Hashable:
-        """A value that is equal for levels with equal choices."""
-        loops = tuple((tuple(part.choices.items()), part.inner, part.between, part.outer)
-                      for part in (self.temporal, self.spatial))
-        return self.name, loops, self.fanout, tuple(self.axes.items()), self.keep, self.bypass, self.open
 
 
 @dataclass(frozen=True)
@@ -277,11 +271,6 @@ def _positions(loops: LoopConstraint, dimensions: tuple[str, ...],
     return loops.inner, between, loops.outer
 
 
-def cut_is_open(space: MapSpace, level: int) -> bool:
-    """Whether a level's spatial loops may be cut anywhere into X and Y."""
-    return space.constraints.levels[level].spatial.split is None and min(space.levels[level].fanout) > 1
-
-
 def cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
     """The numbers of loops of several iterations that may lie on X, the first ones of their order.
 
@@ -289,12 +278,13 @@ def cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
     """
     split, (wide, high) = space.constraints.levels[level].spatial.split, space.levels[level].fanout
     if split is None:
-        return range(loops + 1) if cut_is_open(space, level) else range(1)
-    order = space.levels[level].spatial
-    on_x = between_on_x(split, len(order.inner), len(order.between))
-    least, most = max(0, free - (len(order.between) - on_x)), min(free, on_x)
+        counted, least, most = loops, 0, loops
+    else:
+        order = space.levels[level].spatial
+        on_x = between_on_x(split, len(order.inner), len(order.between))
+        counted, least, most = free, max(0, free - (len(order.between) - on_x)), min(free, on_x)
     if high == 1:
-        least = free
+        least = counted
     if wide == 1:
         most = 0
     return range(least, most + 1)
@@ -302,18 +292,15 @@ def cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
 
 def orders_at(space: MapSpace, p: int, real: Sequence[int]) -> Iterator[tuple[tuple[int, ...], frozenset[int]]]:
     """Every order of the loops of some dimensions at place `p`, X before Y; and the set on Y."""
-    names, loops, level = space.problem.dimensions, space.places[p], space.levels[p // 2]
-    split = space.constraints.levels[p // 2].spatial.split
+    names, level, temporal = space.problem.dimensions, space.levels[p // 2], p % 2
+    loops, split = level.temporal if temporal else level.spatial, space.constraints.levels[p // 2].spatial.split
     inner, between, outer = ([d for d in map(names.index, part) if d in real]
                              for part in (loops.inner, loops.between, loops.outer))
     for order in permutations(between):
         whole = (*inner, *order, *outer)
-        for cut in [0] if p % 2 else cuts(space, p // 2, len(between), len(real)):
-            y_loops: frozenset[int] = frozenset()
-            if p % 2 == 0 and split is not None:
-                y_loops = frozenset({d for d in (*inner, *outer) if level.axes[names[d]] == "Y"} | {*order[cut:]})
-            elif p % 2 == 0:
-                y_loops = frozenset(whole[cut:] if cut_is_open(space, p // 2) else whole * (level.fanout[0] == 1))
+        for cut in [len(whole)] if temporal else cuts(space, p // 2, len(between), len(real)):
+            y_loops = frozenset(whole[cut:]) if temporal or split is None else frozenset(
+                {d for d in (*inner, *outer) if level.axes[names[d]] == "Y"} | {*order[cut:]})
             yield tuple(sorted(whole, key=y_loops.__contains__)), y_loops
 
 
@@ -368,8 +355,8 @@ class FactorTables:
     bound: np.ndarray        # Number of the bound itself, [W, D]
     outermost: np.ndarray    # Numbers of the factors that leave as much as possible to the outermost places: place by
                              # place from the innermost outwards, the smallest divisor that the places further out can
-                             # complete to the bound, or 1 if there is none, [W, P, D]. NONE at all places of a
-                             # dimension if these do not multiply to its bound
+                             # complete to the bound, [W, P, D]. NONE at all places of a dimension of which the places
+                             # cannot multiply to its bound
 
 
 def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
@@ -392,12 +379,9 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
     own = np.array(divisors(bound))
     values, there = np.ones(width), np.arange(width) < len(own)
     values[there] = own
-
-    def numbers(table: np.ndarray) -> np.ndarray:
-        number = np.minimum(np.searchsorted(own, table), len(own) - 1)
-        return np.where((own[number] == table) & there[:, None] & there, number, NONE).astype(NUMBER)
-
-    quotient, times = numbers(values[:, None] / values), numbers(values[:, None] * values)
+    results = np.stack([values[:, None] / values, values[:, None] * values])
+    number = np.minimum(np.searchsorted(own, results), len(own) - 1)
+    quotient, times = np.where((own[number] == results) & there[:, None] & there, number, NONE).astype(NUMBER)
     allowed = np.array([np.isin(values, choice) & there for choice in choices])
     # From the outermost place inwards: `rest` are the divisors that the places further out can take up.
     completable, rest = np.empty((len(choices), *quotient.shape), dtype=np.bool_), there & (values == 1)
@@ -406,10 +390,11 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
         rest = table.any(axis=1)
     left, outermost = len(own) - 1, []
     for table in completable:
-        outermost.append(int(table[left].argmax()))  # the first completable one, else number 0: factor 1
+        outermost.append(int(table[left].argmax()))
         left = quotient[left, outermost[-1]]
-    return [values, quotient, times, allowed, completable, np.array(len(own) - 1),
-            np.array([NONE] * len(outermost) if left else outermost)]
+    if not completable[0, len(own) - 1].any():
+        outermost = [NONE] * len(choices)
+    return [values, quotient, times, allowed, completable, np.array(len(own) - 1), np.array(outermost)]
 
 
 def factor_ranges(space: MapSpace) -> tuple[np.ndarray, np.ndarray]:

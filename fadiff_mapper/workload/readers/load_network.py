@@ -87,7 +87,7 @@ def with_bits(network: Workload, bits: Map) -> Workload:
     """A network with other bits of elements, by data space. Raises SpecError for a name that no layer has."""
     names = {space.name: None for node in network.layers if node.layer for space in node.layer.problem.dataspaces}
     for name in bits:
-        known(name, names, bits.at(name), "data space")
+        known(name, bits.at(name), names, "data space")
     nodes = [replace(node, layer=node.layer.with_bits(bits)) if node.layer else node for node in network.nodes]
     return build_workload(network.name, nodes, network.outputs, folded=network.folded)
 

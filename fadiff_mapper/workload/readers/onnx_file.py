@@ -35,8 +35,8 @@ PER_MESSAGE, PER_TEXT, PER_NUMBER = 900, 300, 70
 FIELDS = 1 << 20  # fields of a model that are read: 50,000 operators with two attributes each have 700,000
 
 STEPS = 1 << 23
-"""Bytes of numbers, lengths and names of fields in a file, skipped fields included, which are read one by one: in
-5 s of processor time on a busy core. A field has two or three."""
+"""Bytes of numbers, lengths and names of fields in a file, skipped fields included, which are read one by one: a
+limit of time. A field has two or three."""
 
 DEEPEST = 100  # messages within one another: the limit of protobuf's own parsers
 LARGEST_SMALL = 16 * SMALL  # bytes of a constant of `SMALL` numbers of the widest type

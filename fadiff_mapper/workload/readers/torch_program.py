@@ -43,9 +43,8 @@ from fadiff_mapper.workload.readers.torch_operators import FILLS, LAYERS, TorchC
 # 32 equal blocks take no longer than one.
 #
 # `ExportedProgram.run_decompositions` does that, too, and makes updates in place and maps over a batch (`torch.vmap`)
-# explicit, but traces the whole program anew, in several passes: 0.6 s for every block of a language model; and it
-# fails for caches of keys and values that are written in place. So it is called only for these, and for operators
-# that nothing else takes apart.
+# explicit, but traces the whole program anew, in several passes, and fails for caches of keys and values that are
+# written in place. So it is called only for these, and for operators that nothing else takes apart.
 
 REGIONS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 """Operators that call the graph among their arguments once, with all arguments behind it."""
