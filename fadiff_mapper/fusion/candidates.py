@@ -276,7 +276,7 @@ def divisions(hardware: Hardware, segment: Segment, constraints: Sequence[Constr
     """The ways in which instances of a level could divide the intermediate of two layers among them.
 
     `constraints`: the design's for each layer. Each fan-out outside of the level divides one dimension along which no
-    windows slide. Units that work on the intermediate take it from there.
+    windows slide, and which no operator in between needs whole. Units that work on the intermediate take it from there.
     """
     arch, problems = hardware.arch, segment.problems
     if len(problems) != 2 or segment.batched or len(homes(hardware)) != 1:
@@ -284,7 +284,7 @@ def divisions(hardware: Hardware, segment: Segment, constraints: Sequence[Constr
     (link,), found = segment.links, list[Stay]()
     if link.pooled or link.elsewhere or link.company or link.written:
         return []
-    plain = [own for own in link.dims if segment.slides[0][own] == WindowSlide(1, 1)]
+    plain = [own for own in link.dims if segment.slides[0][own] == WindowSlide(1, 1) and own not in segment.whole[0]]
     for home, level in enumerate(arch.levels[:-1]):
         kept = not any(name in own.levels[home].bypass for own, name in zip(
             constraints, (problems[0].output.name, link.tensor), strict=True))
