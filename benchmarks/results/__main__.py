@@ -91,7 +91,7 @@ def sources(data: Path) -> str:
 
 
 def measure(names: list[str], options: argparse.Namespace, data: Path) -> None:
-    """Makes the runs that are not up to date, one after the other; a failed one is told and left out."""
+    """Makes the runs that are not up to date, the longest first; a failed one is told and left out."""
     todo, package = [], commit()
     for name in names:
         run, file = RUNS[name], data / f"{name}.json"

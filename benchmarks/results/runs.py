@@ -42,7 +42,7 @@ RUNS = {
     "proofs": Run("benchmarks/proofs.py", 6, "--every 7 --seconds 5", 1),
     "certificates": Run("benchmarks/proofs.py --mutations 1000", 1, "--mutations 100", 0.2),
     "network_fusion": Run("benchmarks/network_fusion.py", 2, "mobilenet_v1 resnet18 gpt3_6b7_block", 0.5),
-    "ablations": Run(f"{PAPERS} ablations --quick", 3, "--time-limit 20", 0.5, output="--docs"),
+    "ablations": Run(f"{PAPERS} ablations --quick", 3.5, "--time-limit 20", 0.5, output="--docs"),
     "network_scaling": Run("benchmarks/network_scaling.py --threads 1 --same 10 200 1000", 4,
                            "--same 10 --distinct 10 50", 0.4, alone=True),
     "design_proofs": Run("benchmarks/design_proofs.py --jobs 1", 33, "layers", 1),

@@ -261,7 +261,7 @@ def holding(nest: Nest, reuse: Reuse) -> Nest:
     return replace(nest, keep=nest.keep & (coalesces | kept_further_out(nest.keep & coalesces)))
 
 
-def bypassed(tally: Delivery, keep: Array, reuse: Reuse | None = None) -> Delivery:
+def bypassed(tally: Delivery, keep: Array, reuse: Reuse) -> Delivery:
     """The tally after levels that do not keep a data space have handed their traffic outwards.
 
     Derivation. An instance of the bypassed level l - 1 would send `content` words to its own receivers. Bypassed, it
@@ -280,7 +280,7 @@ def bypassed(tally: Delivery, keep: Array, reuse: Reuse | None = None) -> Delive
     Multicast, scatter, fan and hop_words are unchanged (Timeloop counts hops before bypassing).
     """
     xp = array_namespace(tally.words)
-    if reuse is not None and not reuse.coalesced.all():
+    if not reuse.coalesced.all():
         keep = keep & xp.asarray(reuse.coalesced)[:, :, None]
     further = kept_further_out(keep)
     words, links = [tally.words[:, 0]], [tally.links[0]]
@@ -310,7 +310,7 @@ def partitions(tile: Tiles, rounding: Rounding, active: Active) -> Array:
 
 
 def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tally: Delivery, rounding: Rounding,
-             active: Active | None = None, reuse: Reuse | None = None) -> Counts:
+             active: Active, reuse: Reuse) -> Counts:
     """Reads, fills and updates of every level from the tally before and after bypassing.
 
     Per instance, with content the words that the level sends, share the words that arrive from outside, and peer
@@ -326,9 +326,8 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
     and links come from `tally`, after bypassing.
     """
     xp = array_namespace(tile.size)
-    part = partitions(tile, rounding, active or all_active(nest))
+    part = partitions(tile, rounding, active)
     further = kept_further_out(nest.keep)
-    reuse = reuse or full_reuse(len(nest.keep), len(projection.read_write))
     coalesced = xp.asarray(reuse.coalesced)[:, :, None]
     plain = coalesced & xp.asarray(reuse.first_written)[:, :, None]
     reads, fills, updates = [], [], []

@@ -136,13 +136,13 @@ class SparseEvaluation(Evaluation):
 
 
 def evaluate_with(layer: PreparedLayer, nest: Nest, tile: Tiles, raw: Delivery, rounding: Rounding,
-                  active: Active | None = None) -> Evaluation:
+                  active: Active) -> Evaluation:
     """Bypass, accesses and cost of a batch of nests.
 
     The exact and the smooth evaluation differ in the tally `raw` of every boundary before bypassing (whatever slides,
     is shared, or hops between neighbours), and in the rounding; the tiles of a batch with residuals have the instances
-    in use on average. `active` has the loops that may differ from 1; None takes all. Energy is without interconnects,
-    and no limits are checked.
+    in use on average. `active` has the loops that may differ from 1. Energy is without interconnects, and no
+    limits are checked.
     """
     held = holding(nest, layer.reuse)
     tally = bypassed(raw, held.keep, layer.reuse)

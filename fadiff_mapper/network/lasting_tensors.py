@@ -56,6 +56,16 @@ class LastingRow:
     names: tuple[str, ...]
     tensors: tuple[LastingTensor, ...]
 
+    @cached_property
+    def coming(self) -> list[list[int]]:
+        """Numbers of the tensors that may come to the home with each layer: its output, and what it reads from outside
+        of the row."""
+        found: list[list[int]] = [[] for _ in self.names]
+        for number, tensor in enumerate(self.tensors):
+            for position in [tensor.maker] if tensor.maker >= 0 else [reader for reader, _ in tensor.readers]:
+                found[position].append(number)
+        return found
+
 
 def lasting_rows(workload: Workload, hardware: Hardware, specs: Mapping[str, Spec]) -> list[LastingRow]:
     """All rows of layers of a network.
@@ -137,9 +147,8 @@ def residents(row: LastingRow, place: range, there: frozenset[int], usable: floa
     """
     tensors = row.tensors
     kept = {number for number in there if tensors[number].last >= place.stop}
-    new = [number for number, tensor in enumerate(tensors) if number not in there and tensor.last >= place.stop
-           and (tensor.maker == place[-1] or (tensor.maker < 0 and any(
-               reader in place for reader, _ in tensor.readers)))]
+    new = sorted({number for position in place for number in row.coming[position] if number not in there
+                  and tensors[number].last >= place.stop and tensors[number].maker in (-1, place[-1])})
     for chosen in range(1 << len(new)):
         left = [number for bit, number in enumerate(new) if chosen >> bit & 1]
         room = sum(tensors[number].room for number in (*there, *left))

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations, pairwise, permutations
 from math import inf, prod, sqrt
 from typing import Any
@@ -154,6 +154,17 @@ class NetworkLeast:
     steps: Sequence[PathStep]  # those that lead to a state before those that lead on
     besides: OperatingPoint  # what the network takes besides its layers
 
+    @cached_property
+    def parts(self) -> list[LeastLayer | LeastGroup]:
+        """The different layers and groups."""
+        return list({id(step.least): step.least for step in self.steps}.values())
+
+    @cached_property
+    def numbered(self) -> list[tuple[PathStep, int, int, int, OperatingPoint]]:
+        """Each step with its states, the number of its layer or group, and its credit, as paths take them."""
+        number = {id(part): index for index, part in enumerate(self.parts)}
+        return [(step, step.before, step.after, number[id(step.least)], step.credit) for step in self.steps]
+
     @property
     def alone(self) -> list[LeastLayer]:
         """Each layer by itself."""
@@ -161,22 +172,21 @@ class NetworkLeast:
 
     def path(self, energy: float, cycles: float) -> tuple[float, list[LeastGroup]]:
         """The least price of all plans at prices per pJ and per cycle, and the groups of a plan that has it."""
-        known: dict[int, float] = {}
-        least, last = {0: 0.0}, dict[int, PathStep]()   # by state: its least price, and the step that leads there
-        for step in self.steps:
-            if id(step.least) not in known:
-                known[id(step.least)] = step.least.price(energy, cycles)
-            value = least[step.before] + known[id(step.least)]
-            if step.credit is not NOTHING:
-                value -= energy * step.credit.energy_pj + cycles * step.credit.cycles
-            if step.after not in least or value < least[step.after]:
-                least[step.after], last[step.after] = value, step
+        prices = [part.price(energy, cycles) for part in self.parts]
+        least = [0.0] + [inf] * max(step.after for step in self.steps)  # the price of each state
+        last: list[PathStep | None] = [None] * len(least)   # the step that leads there
+        for step, before, after, part, credit in self.numbered:
+            value = least[before] + prices[part]
+            if credit is not NOTHING:
+                value -= energy * credit.energy_pj + cycles * credit.cycles
+            if value < least[after]:
+                least[after], last[after] = value, step
         taken: list[LeastGroup] = []
-        state = end = self.steps[-1].after
-        while state:
-            group = last[state].least
-            taken += [group] if isinstance(group, LeastGroup) else []
-            state = last[state].before
+        end = self.steps[-1].after
+        way = last[end]
+        while way:
+            taken += [way.least] if isinstance(way.least, LeastGroup) else []
+            way = last[way.before]
         return least[end] + energy * self.besides.energy_pj + cycles * self.besides.cycles, taken
 
     def price(self, energy: float, cycles: float) -> float:

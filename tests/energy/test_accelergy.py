@@ -285,10 +285,11 @@ def test_one_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
     assert (TIME_LIMIT_S, MEMORY) == (60, 2 ** 31)
 
 
-def test_one_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+def test_one_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelergy_tables, "TIME_LIMIT_S", 0.5)
     spec = design()
     with pytest.raises(FadiffError, match=r"accelergy did not end within 0\.5 s"):
-        answer(spec.arch, spec.literal, stand_in(tmp_path, "import time; time.sleep(60)"), {}, 0.5)
+        answer(spec.arch, spec.literal, stand_in(tmp_path, "import time; time.sleep(60)"), {})
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")

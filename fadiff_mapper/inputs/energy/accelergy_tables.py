@@ -353,8 +353,7 @@ def answers_folder() -> Path | None:
     return base / "fadiff_mapper" / "energies"
 
 
-def answer_about_files(files: Sequence[str], program: str,
-                       environment: Mapping[str, str]) -> AccelergyAnswer:
+def answer_about_files(files: Sequence[str], program: str, environment: Mapping[str, str]) -> AccelergyAnswer:
     """Asks Accelergy about input files as they are, by absolute paths; nothing is kept. Errors as in `answer`.
 
     The files must be trusted: their text is evaluated, and functions and plug-ins that they name are loaded.

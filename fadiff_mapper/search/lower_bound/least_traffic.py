@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -117,11 +117,6 @@ class JointTiles:
                                    # dimension innermost
     single: bool = True            # Whether each stands for itself, so that the steps are those of the tile and not of
                                    # a larger one
-
-    def take(self, chosen: np.ndarray) -> JointTiles:
-        """Some of the tiles, by their numbers."""
-        return JointTiles(self.words.take(chosen, axis=1), self.visits.take(chosen), self.runs.take(chosen, axis=1),
-                          self.steps, self.extents.take(chosen), self.single)
 
 
 def joint_tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles | None:
@@ -342,7 +337,9 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
     fits = (tiles.words[kept] * inputs.share[top, kept, None]).sum(axis=0) <= inputs.capacity[top] * (1 + 1e-12)
     if not fits.any() or (fits & (tiles.visits == 1)).any():  # nothing is known, or everything fits at once
         return once
-    tiles = tiles.take(np.flatnonzero(fits))
+    fitting = np.flatnonzero(fits)
+    tiles = replace(tiles, words=tiles.words.take(fitting, axis=1), visits=tiles.visits.take(fitting),
+                    runs=tiles.runs.take(fitting, axis=1), extents=tiles.extents.take(fitting))
     by_tensor = {t: np.maximum(tiles.words[t] * tiles.visits, inputs.touched[t]) for t in {t for t, _ in keys}}
     moved = [by_tensor[t] for t, _ in keys]
     # Where the innermost loop outside does not move a data space, every word is sent once; or as if it moved, where a

@@ -100,10 +100,11 @@ def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:
 
 @dataclass(frozen=True)
 class LoopSpace:
-    """The temporal (or spatial) loops of one level; like levels a key, of which choices count for equality alone.
+    """The temporal (or spatial) loops of one level.
 
     The order from the innermost loop outwards is `inner`, then `between` in any order, then `outer`; together they name
-    every dimension. The position of loops of factor 1 is free.
+    every dimension. The position of loops of factor 1 is free. Loops and levels serve as keys: their dicts count for
+    equality but not for the hash.
     """
 
     # Allowed factors of each dimension, ascending, each a divisor of the bound; one entry is a fixed factor, none is a
