@@ -239,8 +239,9 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
     """
     compiled = compiled_segment(hardware, segment, bases, known)
     if not segment.charged:
-        return distinct([sized.candidate() for sized in (*_best_sizes(hardware, compiled, price, limit),
-                                                         *_divided(hardware, compiled, price))])
+        every = [sized.candidate() for sized in (*_best_sizes(hardware, compiled, price, limit),
+                                                 *_divided(hardware, compiled, price))]
+        return distinct(sorted(every, key=lambda candidate: round(price(candidate.estimate), 9)))
     limit += price(operators_alone(hardware, segment.links))
     halves = {home: words / 2 for home, words in compiled.usable.items()}  # so that tiles may be there twice
     found = [candidate for room in (compiled, replace(compiled, usable=halves))
@@ -319,15 +320,18 @@ def _divided(hardware: Hardware, compiled: CompiledSegment, price: NetworkPrice)
         divided = division(hardware, segment, compiled.bases, stay)
         shares, usable = divided.shares, hardware.arch.levels[hardware.level(stay.level)].usable
         for nest in tile_nests(hardware, segment, compiled.bases[-1].outputs_at):
-            axes = [[shares.get(dim, 1) * size for size in _sizes(bounds[dim] // shares.get(dim, 1), 1)]
-                    for dim in nest.dims]
+            axes = []
+            for dim in nest.dims:
+                sizes = [size for size in _sizes(bounds[dim] // shares.get(dim, 1), 1)
+                         if usable is None or dim not in segment.links[0].back or times * size <= usable]
+                axes.append([shares.get(dim, 1) * size for size in _evenly(sizes, SIZES.get(len(nest.dims), 1))])
             by_first: dict[int, list[tuple[int, ...]]] = {}     # estimates do not know what corrections of sums cost
-            for sizes in product(*axes):
-                extents = bounds | dict(zip(nest.dims, sizes, strict=True))
+            for tiles in product(*axes):
+                extents = bounds | dict(zip(nest.dims, tiles, strict=True))
                 own = [-(-extents[dim] // shares.get(dim, 1)) for dim in segment.links[0].back]
                 # an instance has its share, and a row and a column of operands, which add a summand to all of it
                 if usable is None or times * (prod(own) + sum(own)) <= usable:
-                    by_first.setdefault(sizes[0] if sizes else 0, []).append(sizes)
+                    by_first.setdefault(tiles[0] if tiles else 0, []).append(tiles)
             for several in by_first.values():
                 found += _in_sizes(compiled, replace(nest, division=divided), price, several)
     return sorted(found, key=lambda sized: sized.price)[:KEPT]
@@ -533,13 +537,17 @@ def _grid_over(extents: tuple[tuple[int, int], ...], tiles: tuple[tuple[int, ...
         return np.empty((0, 1))
     axes, most = [], SIZES.get(len(extents), 1)
     for bound, lanes in extents:
-        sizes = _sizes(bound, lanes)
-        if len(sizes) > most:   # evenly over the small and the large ones
-            sizes = sorted({sizes[round(k * (len(sizes) - 1) / (most - 1))] for k in range(most)})
-        axes.append(sizes)
+        axes.append(_evenly(_sizes(bound, lanes), most))
     grid = np.array([*product(*axes), *tiles], dtype=np.float64).reshape(-1, len(extents)).T
     steps = np.prod([np.ceil(bound / size) for (bound, _), size in zip(extents, grid, strict=True)], axis=0)
     return np.ascontiguousarray(grid[:, steps <= MOST_STEPS])
+
+
+def _evenly(sizes: list[int], most: int) -> list[int]:
+    """At most so many of some sizes, evenly over the small and the large ones."""
+    if len(sizes) <= most:
+        return sizes
+    return sorted({sizes[round(k * (len(sizes) - 1) / (most - 1))] for k in range(most)})
 
 
 def _sizes(bound: int, lanes: int) -> list[int]:
