@@ -221,30 +221,36 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
 
 
 def with_bounds(results: Sequence[Result], stopped: Over = never) -> list[Result]:
-    """Adds the lower bound over all mappings of the same problem to each result, until `stopped`."""
+    """Adds the lower bound over all mappings of the same problem to each result, until `stopped`.
+
+    In a plan energy and delay of a layer have some prices, so the bounds on both are raised, too.
+    """
     bounded, known = list(results), KnownLayers()
     with suppress(OutOfTime):
         for index, result in enumerate(in_time(results, stopped)):
             task = mapping_task(result.spec, layer=shared_layer(result.spec, known))
             nest = pack([result.mapping], result.spec.problem)
-            bounded[index] = _with_bound(result, nest, partial(least_of, task, over=stopped), task)
+            bounded[index] = _with_bound(result, nest, partial(least_of, task, over=stopped), task,
+                                         ("energy", "delay", "edp"))
     return bounded
 
 
-def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | None],
-                task: MappingTask | None) -> Result:
+def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | None], task: MappingTask | None,
+                metrics: Sequence[str]) -> Result:
     """The result with its lower bound; on failure its status says so.
 
-    On a dense design a short branch and bound from the mapping, a nest of one row, raises the bound; `task`: the
-    problem as it was searched; None: the bound alone.
+    On a dense design a short branch and bound from the mapping, a nest of one row, raises the bound on each of some
+    metrics; `task`: the problem as it was searched; None: the bound alone.
     """
     found, lost = attempted("lower bound", bound)
     if found is not None and task is not None and task.sparse is None:
         from fadiff_mapper.search.lower_bound.proof import AT_ONCE, prove, unprovable  # after the first mapping
-        if not unprovable(task.layer):
-            proof, lost = attempted("short proof", partial(prove, task.layer, task.space, result.metric, nest,
+        for metric in () if unprovable(task.layer) else metrics:
+            proof, lost = attempted("short proof", partial(prove, task.layer, task.space, metric, nest,
                                                            budget=AT_ONCE))
-            found = found.raised(result.metric, proof.least) if proof else found
+            if proof is None:
+                break
+            found = found.raised(metric, proof.least)
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 
@@ -310,7 +316,8 @@ class ResultStream:
             results.append(_with_bound(replace(
                 found, status=outcome.status, options=self.options.as_dict(), evaluations=outcome.evaluations,
                 corrected=corrected, history=history, time_s=time.monotonic() - self.start), nest,
-                partial(bound_of, index), None if self.options.imperfect or self.options.prove else task))
+                partial(bound_of, index), None if self.options.imperfect or self.options.prove else task,
+                (found.metric,)))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
                     hand_on(index, results[-1])

@@ -249,7 +249,8 @@ def drawn_points(random: Random, run: PlanningRun, among: Sequence[Segment],
 @pytest.mark.parametrize(("network", "design", "rounds"), [
     ("a chain", "gemmini_small", 3), ("attention", "arch/gemmini_large", 3),
     *(pytest.param(network, design, 12, marks=pytest.mark.slow) for network in ("a chain", "attention", "mobilenet_v1")
-      for design in ("gemmini_small", "arch/gemmini_large", "arch/eyeriss_like", "arch/weight_stationary"))])
+      for design in ("gemmini_small", "arch/gemmini_large", "arch/eyeriss_like", "arch/weight_stationary")
+      if (network, design) != ("mobilenet_v1", "gemmini_small"))])    # where no tensor fits
 def test_nothing_that_finds_or_leaves_tensors_in_the_home_is_below_its_bound(
         network: str, design: str, rounds: int) -> None:
     known = {"attention": attention(24, 3, 8), "a chain": load_network(nn.Sequential(
