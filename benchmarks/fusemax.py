@@ -412,7 +412,8 @@ def projections(case: str, model: str, length: str) -> tuple[float, float, float
 
 def machine() -> Spec:
     """The bundled FuseMax-like design at equal charges: L3 accesses as the rows imply, free registers, and a 2-D array,
-    queries along one side, that also does max, add and exponentials, of 6 multiply-accumulates behind the subtraction.
+    queries along one side, that also does max, add and exponentials, of 6 multiply-accumulates behind the subtraction,
+    on what its registers hold.
     """
     text = find("inference/fusemax_like").read_text(encoding="utf-8")
     for old, new in (("484.97271", str(L3[16][0])), ("451.30271", str(L3[16][1])), ("0.653431", "0"), ("0.56957", "0"),
@@ -426,7 +427,7 @@ def machine() -> Spec:
         (file := Path(folder) / "fusemax.yaml").write_text(text, encoding="utf-8")
         spec = load(file, "bundled:layers/llama3_8b_decode/fc_4096_1024")
     (vector,) = spec.arch.units
-    array = replace(vector, name=spec.arch.arithmetic.name, lanes=SIDE * SIDE, operations={
+    array = replace(vector, name=spec.arch.arithmetic.name, lanes=SIDE * SIDE, level=0, operations={
         name: vector.operations[name] for name in ("max", "add", "exp")})
     return replace(spec, arch=replace(spec.arch, units=(vector, array)))
 
@@ -463,27 +464,32 @@ def proposal_charges(model: str, length: str) -> dict[str, float]:
 
 def own_charges(plan: NetworkResult, points: int) -> dict[str, float]:
     """pJ of our plan, one group, of an attention over so many points by charge."""
-    read, written = (price / WIDTH["L3"] for price in L3[16])
     (own,) = plan.groups
     first, second = own.cost.layers
-    made, used = first.traffic["GlobalBuffer", "Outputs"], second.traffic["GlobalBuffer", "Inputs"]
-    products = read * (made.reads + used.reads) + written * (made.updates + used.fills)
-    softmax = (read + written) * points * points    # reads and writes each score once
+    words = {"GlobalBuffer": sum(L3[16]) / WIDTH["L3"], "DRAM": sum(DRAM) / WIDTH["DRAM"]}  # of each a read and a write
+    charges = {name: first.components[component] + second.components[component] for name, component in (
+        ("buffer", "GlobalBuffer"), ("DRAM", "DRAM"), ("operations", "MAC"))} | {"scores": 0.0}
+    charges["operations"] += sum(each.energy_pj for each in own.cost.operators)
     tiles = -(-points // next(loop.tile for loop in own.group.loops if loop.dim == "C"))
-    statistics = (read + written) * 2 * points * (tiles - 1)    # two words of each row, corrected in all tiles but one
-
-    def layers(component: str) -> float:
-        return first.components[component] + second.components[component]
-    operators = sum(each.energy_pj for each in own.cost.operators)
-    charges = {"scores": products + softmax, "buffer": layers("GlobalBuffer") - products + statistics,
-               "DRAM": layers("DRAM"), "operations": layers("MAC") + operators - softmax - statistics}
+    # two words of each row, read and written in all tiles but one
+    statistics = words[own.group.statistics_at] * 2 * points * (tiles - 1)
+    charges["operations"] -= statistics
+    charges["DRAM" if own.group.statistics_at == "DRAM" else "buffer"] += statistics
+    if own.group.links[0].stay.level == "GlobalBuffer":
+        made, used = first.traffic["GlobalBuffer", "Outputs"], second.traffic["GlobalBuffer", "Inputs"]
+        read, written = (price / WIDTH["L3"] for price in L3[16])
+        products = read * (made.reads + used.reads) + written * (made.updates + used.fills)
+        softmax = words["GlobalBuffer"] * points * points   # reads and writes each score once
+        charges["scores"] = products + softmax
+        charges["buffer"] -= products
+        charges["operations"] -= softmax
     return {charge: own.group.repeat * energy for charge, energy in charges.items()}
 
 
 def own_plans(results: Mapping[tuple[str, str, str], tuple[float, ...]], write: Callable[[str], None]) -> None:
     """Our plans beside the rows of `attn-binding`, and the difference of their energies, charge by charge."""
     spec = machine()
-    write(heading("model", "tokens", "seconds", "energy", *CHARGES, "rest", "without scores", "shared loops", "sums",
+    write(heading("model", "tokens", "seconds", "energy", *CHARGES, "rest", "scores in", "shared loops", "sums",
                   "s to plan"))
     for model, length in product(MODELS, LENGTHS):
         plan, (_, seconds, energy) = planned(model, length, spec), results["attn-binding", model, length]
@@ -491,7 +497,7 @@ def own_plans(results: Mapping[tuple[str, str, str], tuple[float, ...]], write: 
         total, more = plan.stats.energy_pj / energy, [(ours[charge] - theirs[charge]) / energy for charge in CHARGES]
         (group,) = (own.group for own in plan.groups)
         write(row(model, length, f"{plan.stats.cycles / CLOCK / seconds:.4f}", f"{total:.4f}",
-                  *(f"{part:+.4f}" for part in (*more, total - 1 - sum(more))), f"{total - more[0]:.4f}",
+                  *(f"{part:+.4f}" for part in (*more, total - 1 - sum(more))), group.links[0].stay.level,
                   " ".join(f"{loop.dim} in {loop.tile:,}" for loop in group.loops),
                   f"rest in {group.sums}" if group.sums else "stay", f"{plan.time_s:.1f}"))
 

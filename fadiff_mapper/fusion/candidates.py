@@ -7,7 +7,8 @@ Nests. The shared loops run over dimensions of the last layer; each is carried b
 layers. Enumerated are, in the terms of LoopTree, inter-layer tiling, and retention or recomputation of each
 intermediate per loop: up to two loops, or three where one adds up sums, and one loop in long segments; one
 representative of equal dimensions (rows and columns); halos retained along all loops, along all but one, or along none;
-every level on the chip with a single instance as home; and partial sums of the last layer to which later steps add
+every level on the chip with a single instance as home, and of two layers those whose instances can divide the
+intermediate (`divisions`), with tiles of whole shares; and partial sums of the last layer to which later steps add
 stay, rest in the home, or are spilled to the outermost level.
 
 Method. Each nest of loops (`tile_nests`) is estimated on a grid of tile sizes at once (`estimates`), in two steps of
@@ -42,6 +43,7 @@ from fadiff_mapper.fusion.estimates import (
     TileNest,
     Translated,
     compiled_segment,
+    division,
     group_bases,
     homes,
     sheet_of,
@@ -59,8 +61,11 @@ from fadiff_mapper.fusion.tile_steps import (
     step_classes,
     unmasked_steps,
 )
+from fadiff_mapper.inputs.spec.constraints import Constraints, LoopConstraint
+from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.vector_cost import vector_cost
 from fadiff_mapper.search.mapspace.build import divisors
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 LOOPED = 6
 """Layers of the longest segments that are tried in nests of several loops; longer ones have at most one. A limit of
@@ -234,12 +239,16 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
     """
     compiled = compiled_segment(hardware, segment, bases, known)
     if not segment.charged:
-        return distinct([sized.candidate() for sized in _best_sizes(hardware, compiled, price, limit)])
+        every = [sized.candidate() for sized in (*_best_sizes(hardware, compiled, price, limit),
+                                                 *_divided(hardware, compiled, price))]
+        return distinct(sorted(every, key=lambda candidate: round(price(candidate.estimate), 9)))
     limit += price(operators_alone(hardware, segment.links))
     halves = {home: words / 2 for home, words in compiled.usable.items()}  # so that tiles may be there twice
     found = [candidate for room in (compiled, replace(compiled, usable=halves))
              for sized in _best_sizes(hardware, room, price, limit)
              for candidate in _around_diagonal(hardware, room, sized, price)]
+    found += [candidate for sized in _divided(hardware, compiled, price) for candidate in with_operators(
+        hardware, sized.candidate())]
     return distinct(sorted(found, key=lambda candidate: price(candidate.estimate)))
 
 
@@ -264,6 +273,70 @@ def _best_sizes(hardware: Hardware, compiled: CompiledSegment, price: NetworkPri
                   key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
 
 
+def divisions(hardware: Hardware, segment: Segment, constraints: Sequence[Constraints]) -> list[Stay]:
+    """The ways in which instances of a level could divide the intermediate of two layers among them.
+
+    `constraints`: the design's for each layer. Each fan-out outside of the level divides one dimension along which no
+    windows slide, and which no operator in between needs whole. Units that work on the intermediate take it from there.
+    """
+    arch, problems = hardware.arch, segment.problems
+    if len(problems) != 2 or segment.batched or len(homes(hardware)) != 1:
+        return []
+    (link,), found = segment.links, list[Stay]()
+    if link.pooled or link.elsewhere or link.company or link.written:
+        return []
+    plain = [own for own in link.dims if segment.slides[0][own] == WindowSlide(1, 1) and own not in segment.whole[0]]
+    for home, level in enumerate(arch.levels[:-1]):
+        kept = not any(name in own.levels[home].bypass for own, name in zip(
+            constraints, (problems[0].output.name, link.tensor), strict=True))
+        reached = not link.operators or any(unit.level <= home for unit in arch.units)
+        if level.instances == 1 or level.is_dummy or level.usable == 0 or not kept or not reached:
+            continue
+        ways = []
+        for index in range(home + 1, len(arch.levels)):
+            fan = arch.levels[index - 1].instances // arch.levels[index].instances
+            if fan > 1:
+                ways.append([(arch.levels[index].name, own, fan) for own in plain if all(
+                    _spreads(each.levels[index].spatial, problem, dim, fan)
+                    for each, problem, dim in zip(constraints, problems, (own, link.dims[own]), strict=True))])
+        found += [Stay(level.name, shares=shares) for shares in product(*ways) if all(
+            problems[0].bounds[own] % prod(number for _, dim, number in shares if dim == own) == 0 for own in plain)]
+    return found
+
+
+def _spreads(loops: LoopConstraint, problem: Problem, dim: str, number: int) -> bool:
+    """Whether spatial loops may be those over one dimension alone, with some factor."""
+    factors = {other: number if other == dim else 1 for other in problem.dimensions}
+    return all(loops.minimum.get(other, 1) <= factor <= loops.maximum.get(other, factor)
+               and loops.fixed.get(other, factor) == factor for other, factor in factors.items())
+
+
+def _divided(hardware: Hardware, compiled: CompiledSegment, price: NetworkPrice) -> list[SizedNest]:
+    """Nests of two layers in which instances of a level divide the intermediate, in their best sizes."""
+    segment, found = compiled.segment, list[SizedNest]()
+    constraints = [base.constraints for base in compiled.bases if base.constraints]
+    bounds, times = segment.problems[-1].bounds, 2 if segment.charged else 1    # twice where units work side by side
+    for stay in divisions(hardware, segment, constraints):
+        divided = division(hardware, segment, compiled.bases, stay)
+        shares, usable = divided.shares, hardware.arch.levels[hardware.level(stay.level)].usable
+        for nest in tile_nests(hardware, segment, compiled.bases[-1].outputs_at):
+            axes = []
+            for dim in nest.dims:
+                sizes = [size for size in _sizes(bounds[dim] // shares.get(dim, 1), 1)
+                         if usable is None or dim not in segment.links[0].back or times * size <= usable]
+                axes.append([shares.get(dim, 1) * size for size in _evenly(sizes, SIZES.get(len(nest.dims), 1))])
+            by_first: dict[int, list[tuple[int, ...]]] = {}     # estimates do not know what corrections of sums cost
+            for tiles in product(*axes):
+                extents = bounds | dict(zip(nest.dims, tiles, strict=True))
+                own = [-(-extents[dim] // shares.get(dim, 1)) for dim in segment.links[0].back]
+                # an instance has its share, and a row and a column of operands, which add a summand to all of it
+                if usable is None or times * (prod(own) + sum(own)) <= usable:
+                    by_first.setdefault(tiles[0] if tiles else 0, []).append(tiles)
+            for several in by_first.values():
+                found += _in_sizes(compiled, replace(nest, division=divided), price, several)
+    return sorted(found, key=lambda sized: sized.price)[:KEPT]
+
+
 def distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
     """The first candidate of each group, in the given order."""
     return [candidate for index, candidate in enumerate(ranked)
@@ -277,6 +350,8 @@ def neighbours(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBa
     Among the sizes are some that divide nothing. Arguments as for `candidates`.
     """
     last, lanes = candidate.segment.problems[-1].bounds, bases[-1].lanes
+    if (stay := candidate.group.links[0].stay).shares:
+        lanes = lanes | division(hardware, candidate.segment, bases, stay).shares
     near = _resized(hardware, candidate, bases, price,
                     lambda loop: sorted(_near(last[loop.dim], loop.tile, lanes.get(loop.dim, 1))))
     return sorted(near, key=lambda neighbour: price(neighbour.estimate))
@@ -333,8 +408,10 @@ def _resized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase
              sizes: Callable[..., Sequence[int]]) -> list[Candidate]:
     """The same loops with one tile, in turn, in each of its `sizes`; those that fit."""
     group, compiled = candidate.group, compiled_segment(hardware, candidate.segment, bases)
-    nest = TileNest(group.links[0].stay.level, tuple(loop.dim for loop in group.loops),
-                    tuple(link.stay.across for link in group.links), group.sums)
+    stay = group.links[0].stay
+    nest = TileNest(homes(hardware)[0] if stay.shares else stay.level, tuple(loop.dim for loop in group.loops),
+                    tuple(link.stay.across for link in group.links), group.sums,
+                    division(hardware, candidate.segment, bases, stay) if stay.shares else None)
     now = [loop.tile for loop in group.loops]
     return [resized for position, loop in enumerate(group.loops) for size in sizes(loop)
             for sized in _in_sizes(compiled, nest, price, [(*now[:position], size, *now[position + 1:])])
@@ -413,6 +490,9 @@ def _executed(classes: Sequence[Counter[StepClass]]) -> int:
 def _in_sizes(compiled: CompiledSegment, nest: TileNest, price: NetworkPrice,
               sizes: Sequence[tuple[int, ...]]) -> list[SizedNest]:
     """A nest in the best of these sizes, as a list of one; empty where nothing fits."""
+    if nest.division:
+        sizes = [own for own in sizes if not any(
+            size % nest.division.shares.get(dim, 1) for dim, size in zip(nest.dims, own, strict=True))]
     if not sizes or not sizes[0]:
         return []
     return _best_of(sheet_of(compiled, nest, np.array(sizes, dtype=np.float64).T.copy()), price)
@@ -457,13 +537,17 @@ def _grid_over(extents: tuple[tuple[int, int], ...], tiles: tuple[tuple[int, ...
         return np.empty((0, 1))
     axes, most = [], SIZES.get(len(extents), 1)
     for bound, lanes in extents:
-        sizes = _sizes(bound, lanes)
-        if len(sizes) > most:   # evenly over the small and the large ones
-            sizes = sorted({sizes[round(k * (len(sizes) - 1) / (most - 1))] for k in range(most)})
-        axes.append(sizes)
+        axes.append(_evenly(_sizes(bound, lanes), most))
     grid = np.array([*product(*axes), *tiles], dtype=np.float64).reshape(-1, len(extents)).T
     steps = np.prod([np.ceil(bound / size) for (bound, _), size in zip(extents, grid, strict=True)], axis=0)
     return np.ascontiguousarray(grid[:, steps <= MOST_STEPS])
+
+
+def _evenly(sizes: list[int], most: int) -> list[int]:
+    """At most so many of some sizes, evenly over the small and the large ones."""
+    if len(sizes) <= most:
+        return sizes
+    return sorted({sizes[round(k * (len(sizes) - 1) / (most - 1))] for k in range(most)})
 
 
 def _sizes(bound: int, lanes: int) -> list[int]:
@@ -567,7 +651,7 @@ def with_second_reads(hardware: Hardware, candidate: Candidate, costs: WordCosts
         The candidate with as many second reads as its loops allow; none where it has none or they do not fit.
     """
     segment, group = candidate.segment, candidate.group
-    if not segment.residuals or not group.links:
+    if not segment.residuals or not group.links or any(link.stay.shares for link in group.links):
         return []
     reads = [other.read for other in segment.residuals]
     allowed, kept = reads, _keeping(group, reads, segment.read_inside)

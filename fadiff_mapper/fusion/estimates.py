@@ -14,7 +14,7 @@ promising sizes of one choice. Estimates only rank candidates; every plan that i
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf, prod
 from typing import Any
@@ -60,6 +60,8 @@ class LayerBase:
     costs: WordCosts
     whole: OperatingPoint  # energy and cycles of the best mapping, one run
     outputs_at: frozenset[str] = frozenset()  # levels that the constraints let keep the output
+    constraints: Constraints | None = None  # the design's
+    accesses: Mapping[str, float] = field(default_factory=dict)  # level -> pJ of all its accesses
 
     @property
     def lanes(self) -> dict[str, int]:
@@ -89,7 +91,8 @@ def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
         inf if sums_at.usable is None else float(sums_at.usable * sums_at.instances),
         _fastest(known), word_costs(result.spec), OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)),
         frozenset(level.name for level, here in zip(result.spec.arch.levels, constraints.levels, strict=True)
-                  if result.spec.problem.output.name not in here.bypass))
+                  if result.spec.problem.output.name not in here.bypass), constraints,
+        {level["name"]: sum(space["energy_pj_total"] for space in level["dataspaces"].values()) for level in levels})
 
 
 def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:
@@ -236,6 +239,31 @@ def _compiled_link(link: FusedLink, slides: Mapping[str, WindowSlide], producer:
 
 
 @dataclass(frozen=True)
+class Division:
+    """An intermediate of two layers that instances of a level divide among them."""
+
+    stay: Stay  # the level and the shares, along no loops
+    shares: dict[str, int]  # dimension of the last layer -> number of instances that divide it
+    saved: OperatingPoint  # energy by which estimates are lowered
+
+
+def division(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], stay: Stay) -> Division:
+    """The division with the level and the shares of a residency, of a segment of two layers.
+
+    Estimates count accesses to the home as the layers by themselves make them, the copy of the intermediate to it, and
+    that each of its words is read there. Tiles that fit single instances make others; the exact evaluation knows them.
+    """
+    (link,), shares = segment.links, dict[str, int]()
+    for _, dim, number in stay.shares:
+        shares[link.dims[dim]] = shares.get(link.dims[dim], 1) * number
+    (home, *_), words = homes(hardware), segment.problems[0].tensor_size(segment.problems[0].output)
+    read = max(words - bases[-1].home_reads.get(home, {}).get(link.tensor, 0.0), 0.0)
+    saved = (words + read) * bases[0].costs.read[hardware.level(home)]
+    saved += sum(base.accesses.get(home, 0.0) for base in bases)
+    return Division(replace(stay, across=frozenset()), shares, OperatingPoint(segment.repeat * saved, 0.0))
+
+
+@dataclass(frozen=True)
 class TileNest:
     """Shared loops without their sizes."""
 
@@ -244,6 +272,7 @@ class TileNest:
     # for each link the loops along which its words are retained; along the others, they are recomputed
     retained: tuple[frozenset[str], ...]
     sums: str  # where partial sums rest between the steps that add to them, as of `FusedGroup.sums`
+    division: Division | None = None  # how instances of a level divide the intermediate, which passes by the home
 
 
 def homes(hardware: Hardware) -> list[str]:
@@ -314,10 +343,11 @@ class SizedNest:
                 shared[layer][names[layer][space]] = first, names[first][there]
         layers = tuple(FusedLayer(problem, {}, staying, brought)
                        for problem, staying, brought in zip(segment.problems, stays, shared, strict=True))
-        links = tuple(link.staying(Stay(nest.home, retained))
+        links = tuple(link.staying(replace(nest.division.stay if nest.division else Stay(nest.home), across=retained))
                       for link, retained in zip(segment.links, nest.retained, strict=True))
         return Candidate(segment, FusedGroup(layers, links, tuple(map(TileLoop, nest.dims, self.tiles)), segment.repeat,
-                                             sums=nest.sums), self.estimate)
+                                             sums=nest.sums),
+                         self.estimate.less(nest.division.saved if nest.division else NOTHING))
 
 
 def sheet_of(compiled: CompiledSegment, nest: TileNest, sizes: np.ndarray) -> Sheet:

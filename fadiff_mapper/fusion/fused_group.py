@@ -50,11 +50,15 @@ class Stay:
             the others they are fetched or recomputed.
         lines: True stores, beside the tile, only words that a later step uses again, as line buffers and DeFiNES do;
             False stores all that the loops inside a retained one walk through, as LoopTree does (`tile_steps`).
+        shares: where the home has several instances, how an intermediate is divided among them: (level whose fan-out
+            divides it, dimension of the producer's output, number of shares). Each instance makes its share and uses
+            it: both layers are spread over the same units.
     """
 
     level: str
     across: frozenset[str] = frozenset()
     lines: bool = False
+    shares: tuple[tuple[str, str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -271,6 +275,13 @@ class FusedGroup:
         rows = {link.dims[own] for link in self.links[-1:] for own in link.running}
         bounds = self.layers[-1].problem.bounds
         return any(loop.dim in rows and loop.tile < bounds[loop.dim] for loop in self.loops)
+
+    @property
+    def statistics_at(self) -> str:
+        """The level in which maxima and denominators of rows rest in the one-pass form: the home of the scores or, as
+        rows are spread over its instances, where partial sums rest."""
+        home = self.links[-1].stay
+        return self.sums if home.shares else home.level
 
     def output_home(self, index: int) -> str:
         """The level in which the output of layer `index` stays for its readers; empty for the outermost one."""

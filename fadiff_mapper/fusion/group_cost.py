@@ -94,6 +94,11 @@ class EvaluatedTile:
         levels: list[int] = np.flatnonzero(self.keep[:, self.index(name)]).tolist()
         return levels
 
+    def spread(self, level: int) -> dict[str, int]:
+        """Receivers of an instance of a level among which it divides each dimension."""
+        factors = (self.boxes.across[level, :, 0] / self.boxes.below[level, :, 0]).astype(int).tolist()
+        return dict(zip(self.layer.problem.dimensions, factors, strict=True))
+
     def kept_words(self) -> list[dict[str, float]]:
         """For every level, innermost first, the data spaces that it keeps and the words of the level that they take."""
         return kept_words(self.layer.problem, self.keep, self.layer.machine.whole_words(self.boxes.size[..., 0]))
@@ -436,8 +441,9 @@ def operator_costs(hardware: Hardware, group: FusedGroup,
                 on_scores, on_rows, *on_sums = one_pass_operations(
                     made, rows, points(index + 1, results, corrected=True),
                     prod(group.layers[-1].problem.bounds[dim] for dim in results))
-                parts = [(on_scores, parts[0][1]), (on_rows, [Stream(home, STATISTICS * rows, STATISTICS * rows)]),
-                         *((operations, [Stream(home, 0)]) for operations in on_sums)]
+                rest = hardware.level(group.statistics_at)
+                parts = [(on_scores, parts[0][1]), (on_rows, [Stream(rest, STATISTICS * rows, STATISTICS * rows)]),
+                         *((operations, [Stream(rest, 0)]) for operations in on_sums)]
             costs = [unit_cost(f"{own.node} ({own.op})", *one, hardware.arch, hardware.tables) for one in parts]
             found.append(reduce(VectorCost.plus, costs))
     return tuple(found)

@@ -3,6 +3,7 @@
 shared loops   a loop cuts no dimension of the last layer, cuts one twice, or cuts a kernel
 link           the output of a layer is not what the next one reads
 sharing        an operand that several layers share is not there in a step in which one of them reads it
+share          an intermediate in several instances of its home is not made and used by the same ones
 lasting        a tensor that is kept from group to group is not whole in its home
 second read    a residual operand that should stay on the chip is not there, or not whole, where a sum reads it
 mapping        there is no mapping for a tile, or it does not cover it
@@ -26,6 +27,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -57,6 +59,7 @@ from fadiff_mapper.model.legality import Violation
 from fadiff_mapper.model.loop_nest import pack, project
 from fadiff_mapper.model.prepared_layer import element_shares
 from fadiff_mapper.model.tiles import tiles as box_sizes
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 
 def group_violations(hardware: Hardware, group: FusedGroup) -> list[Violation]:
@@ -147,13 +150,18 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
     if any(layer.shared for layer in group.layers):
         yield from _sharing_violations(group, layer_steps(group))
     yield from _lasting_violations(group)
+    for index, link in enumerate(group.links):
+        if link.stay.shares:
+            yield from _share_violations(hardware, group, index)
     stays = [stay for layer in group.layers for stay in layer.operands.values()] + [link.stay for link in group.links]
     inside = [group.sums] if group.sums not in ("", hardware.arch.level_names()[-1]) else []
     inside += [group.output_at] if group.output_at else []
+    divided = {link.stay.level for link in group.links if link.stay.shares} - {
+        *(stay.level for stay in stays if not stay.shares), *inside, *group.lasting_words}
     for name in dict.fromkeys([*(stay.level for stay in stays), *inside, *group.lasting_words]):
         if name not in hardware.arch.level_names()[:-1]:
             yield _broken("level", name, f"{name} is not a level inside the outermost one")
-        elif (instances := hardware.arch.levels[hardware.level(name)].instances) > 1:
+        elif (instances := hardware.arch.levels[hardware.level(name)].instances) > 1 and name not in divided:
             yield _broken("level", name, f"{name} has several instances", instances, 1)
 
 
@@ -269,6 +277,25 @@ def _lasting_violations(group: FusedGroup) -> Iterator[Violation]:
         yield _broken("lasting", group.output_at, "the output is kept, and several steps add to it")
 
 
+def _share_violations(hardware: Hardware, group: FusedGroup, index: int) -> Iterator[Violation]:
+    """An intermediate that is divided among instances of its home is used where it is made: point by point along what
+    divides it, by the reader alone."""
+    link, after = group.links[index], group.layers[group.reader(index)].problem
+    home, names = hardware.level(link.stay.level), hardware.arch.level_names()
+    if link.pooled or link.elsewhere or link.company or link.written or any(
+            read.first == index + 1 or read.behind == index for read in group.second_reads):
+        yield _broken("share", link.stay.level, "the intermediate is pooled, put together with others or read again")
+    if group.one_pass and index == len(group.links) - 1 and not group.sums:
+        yield _broken("share", link.stay.level, "statistics of rows rest in no level")
+    if len({level for level, *_ in link.stay.shares}) < len(link.stay.shares):
+        yield _broken("share", link.stay.level, "a level divides the intermediate along two dimensions")
+    for level, dim, _ in link.stay.shares:
+        if level not in names or hardware.level(level) <= home:
+            yield _broken("share", level, f"{level} is no level outside {link.stay.level}")
+        elif dim not in link.dims or read_slide(after, link, link.dims[dim]) != WindowSlide(1, 1):
+            yield _broken("share", level, f"windows of the next layer slide along {dim}, or {dim} leads nowhere")
+
+
 def _second_read_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> Iterator[Violation]:
     """Each residual operand is whole on the chip where it is read again: the first reason against that."""
     for read in group.second_reads:
@@ -353,6 +380,11 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
                           f"{words}", size, words)
         if not any(level > home for level in kept):
             yield _broken("level", stay.level, f"{name} stays in {stay.level}, but no level outside it keeps it")
+    links = [(link, {theirs: own for own, theirs in link.dims.items()}, link.tensor) for link in group.into(index)]
+    links += [(link, {own: own for own in link.dims}, output) for link in group.links[index:index + 1]]
+    for link, dims, name in links:
+        if link.stay.shares:
+            yield from _divided_violations(hardware, link, dims, name, tile)
     summed, *further = tile.kept_levels(output)     # where no level inside the home keeps sums, they are added up there
     finished = [home for at in [group.output_home(index)] if at and (home := hardware.level(at)) != summed]
     if step.shares_sums:
@@ -366,6 +398,25 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
         if back := float(tile.counts.reads[level, tile.index(output), 0]):
             name = hardware.arch.levels[level].name
             yield _broken("reduction", name, f"{back:g} partial sums of {output} are read back from {name}", back)
+
+
+def _divided_violations(hardware: Hardware, link: FusedLink, dims: Mapping[str, str], name: str,
+                        tile: EvaluatedTile) -> Iterator[Violation]:
+    """Each instance of a home holds its share of an intermediate, and works on no other.
+
+    `dims`: dimension of the layer -> that of the intermediate's producer; `name`: the data space there.
+    """
+    home, problem = hardware.level(link.stay.level), tile.layer.problem
+    for index, level in enumerate(hardware.arch.levels[home + 1:], home + 1):
+        shares = {dim: number for at, dim, number in link.stay.shares if at == level.name}
+        found = {dims.get(dim, dim): factor for dim, factor in tile.spread(index).items() if factor > 1}
+        if found != shares:
+            yield _broken("share", level.name, f"{level.name} spreads {name} by {found}; its shares are {shares}")
+    size, words = tile.boxes.size[home, tile.index(name), 0], problem.tensor_size(space_of(problem, name))
+    instances = prod(number for *_, number in link.stay.shares)
+    if size * instances != words:
+        yield _broken("whole", link.stay.level, f"{instances} instances hold {size:g} words of {name} each at a time; "
+                      f"its tile has {words}", size * instances, words)
 
 
 def _capacity(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> Iterator[Violation]:

@@ -427,7 +427,7 @@ def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: St
              for layer, elements in zip(group.layers, of_links, strict=False)]
             for of_links in intermediates(group, all_steps, level.name))
     links = list(zip(*both, group.last_uses(), strict=True))
-    if group.one_pass and group.links[-1].stay.level == level.name:
+    if group.one_pass and group.statistics_at == level.name:
         operands += statistics_words(group, all_steps[-1])
     if group.sums == level.name:
         output = group.layers[-1].problem.output
@@ -469,9 +469,12 @@ def _with_company(link: FusedLink, words: int) -> int:
 
 
 def _stored_extents(link: FusedLink, extents: Mapping[str, int]) -> dict[str, int]:
-    """Extents of an intermediate as it is stored: divided by the pool's stride, rounded up, where it lies pooled."""
-    strides = link.stored_strides
-    return {dim: -(-points // strides.get(dim, 1)) for dim, points in extents.items()}
+    """Extents of an intermediate as an instance of its home stores it: divided by the pool's stride, where it lies
+    pooled, or by the number of shares, rounded up."""
+    parts = link.stored_strides
+    for _, dim, shares in link.stay.shares:
+        parts = parts | {dim: parts.get(dim, 1) * shares}
+    return {dim: -(-points // parts.get(dim, 1)) for dim, points in extents.items()}
 
 
 def _held_extents(problem: Problem, stay: Stay, group: FusedGroup, steps: LayerSteps,

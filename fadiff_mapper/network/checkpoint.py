@@ -158,7 +158,7 @@ def _digest(content: Any, **written: Any) -> str:
 def _plain(group: FusedGroup) -> dict[str, Any]:
     """A group without mappings as JSON, for its hash: every field that bears on the search must be here."""
     def plain_stay(stay: Stay) -> list[Any]:
-        return [stay.level, sorted(stay.across), stay.lines]
+        return [stay.level, sorted(stay.across), stay.lines, *stay.shares]
 
     return {"layers": [[layer.problem.bounds, repr(layer.problem.dataspaces),
                         {name: plain_stay(stay) for name, stay in layer.operands.items()}, dict(layer.shared),

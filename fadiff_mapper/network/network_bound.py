@@ -2,11 +2,12 @@
 
 Class of plans. Every layer runs by itself, in any mapping within the design's constraints, or in a fused group of
 layers that follow one another in a chain, as `fusion` evaluates it: any shared loops with tiles of any sizes, even and
-uneven; any level on the chip with a single instance as home of each intermediate; halos kept, in whole tiles, or
-computed again; operands of a group resident or not, along any loops; partial sums that stay where they are summed up,
-rest in the home or are spilled; residual operands read on the chip or from outside; any mapping of every tile within
-the design's constraints, with factors that divide the tile. Loops cut only what the operators in between pass on in
-tiles. Tensors may stay on the chip between all of these (`lasting_tensors`).
+uneven; any level on the chip with a single instance as home of each intermediate, or, of two layers, a level whose
+instances divide it (`candidates.divisions`); halos kept, in whole tiles, or computed again; operands of a group
+resident or not, along any loops; partial sums that stay where they are summed up, rest in the home or are spilled;
+residual operands read on the chip or from outside; any mapping of every tile within the design's constraints, with
+factors that divide the tile. Loops cut only what the operators in between pass on in tiles. Tensors may stay on the
+chip between all of these (`lasting_tensors`).
 
 Layers by themselves are bounded by `search.lower_bound`.
 
@@ -39,11 +40,12 @@ import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.fusion.candidates import alike, cut_dims, shared_loops
+from fadiff_mapper.fusion.candidates import alike, cut_dims, divisions, shared_loops
 from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, homes
 from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, other_reads, summed, word_costs
 from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_all_runs
 from fadiff_mapper.fusion.tile_steps import space_of
+from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import GroupBound
@@ -288,8 +290,9 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     translated: Translated = {}
 
     def in_home(segment: Segment, own: Residents) -> list[list[LayerInGroup]]:
-        """The layers of a segment, in each home."""
-        found = []
+        """The layers of a segment, in each home and with each division of the intermediate."""
+        found, constraints = [], [specs[name].constraints for name in segment.nodes]
+        divided_at = dict.fromkeys(hardware.level(stay.level) for stay in divisions(hardware, segment, constraints))
         for index, (name, problem, share) in enumerate(zip(
                 segment.nodes, segment.problems, needed_shares(segment), strict=True)):
             # what an earlier layer has brought may lie there, too
@@ -301,10 +304,15 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                 handed[problem.output.name] = segment.links[index].written_whole and index not in segment.read_inside
             elif own.made:
                 handed[problem.output.name] = False
-            key = id(specs[name]), problem.dimensions, tuple(handed.items())
+            key = id(specs[name]), problem.dimensions, tuple(handed.items()), *divided_at
             if key not in in_groups:
                 spec = over_all_runs(specs[name], operators[name], problem.dimensions)
                 in_groups[key] = [in_group(spec, home, handed) for home in levels]
+                for level in divided_at:
+                    between = segment.links[0].tensor if index else problem.output.name
+                    there = replace(spec, constraints=held_at(spec.constraints, level, {between: False}))
+                    in_groups[key].append(in_group(there, levels[0], {
+                        tensor: written for tensor, written in handed.items() if tensor != between}))
             found.append([replace(layer, done=share * masked.get(name, 1.0)) for layer in in_groups[key]])
         return found
 
@@ -322,7 +330,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                     alone[name], energy_pj=max(alone[name].energy_pj, point.energy_pj + words.energy_pj),
                     cycles=max(alone[name].cycles, point.cycles + words.cycles)), words
         # parts count an element as a word, in all steps
-        if len(levels) == 1 and not packed and masked.keys().isdisjoint(segment.nodes):
+        if all(len(each) == 1 for each in homed) and not packed and masked.keys().isdisjoint(segment.nodes):
             least.parts = partial(divided, hardware, segment, [layer for layer, in homed], costs, translated, own)
         return least
 
@@ -469,17 +477,23 @@ def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
         handed: The operands that lie in the home, handed on by an earlier layer or lasting from group to group, and the
             layer's own output if it stays there, each with whether all of it goes to the outermost level, too.
     """
-    output, keeping = spec.problem.output.name, list(spec.constraints.levels)
+    output = spec.problem.output.name
+    task = mapping_task(spec, held_at(spec.constraints, home, handed))
+    least = least_in_steps(task.layer, task.space, home, output in handed)
+    return LayerInGroup(spec, home, handed.get(output, True), least,
+                        OperatingPoint(least.energy, least.cycles) if least else NOTHING)
+
+
+def held_at(constraints: Constraints, home: int, handed: Mapping[str, bool]) -> Constraints:
+    """Constraints with some data spaces in a level, each with whether levels outside of it may keep it, too."""
+    keeping = list(constraints.levels)
     for name, written in handed.items():
         keeping[home] = replace(keeping[home], keep=keeping[home].keep | {name},
                                 bypass=keeping[home].bypass - {name})
         keeping[home + 1:] = [
             here if written else replace(here, keep=here.keep - {name}, bypass=here.bypass | {name})
             for here in keeping[home + 1:]]
-    task = mapping_task(spec, replace(spec.constraints, levels=tuple(keeping)))
-    least = least_in_steps(task.layer, task.space, home, output in handed)
-    return LayerInGroup(spec, home, handed.get(output, True), least,
-                        OperatingPoint(least.energy, least.cycles) if least else NOTHING)
+    return replace(constraints, levels=tuple(keeping))
 
 
 def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup], costs: WordCosts,

@@ -131,6 +131,8 @@ class ResidentTile:
     # whether it comes there with the tile, as the output of overlapping pools does, and so takes room of its own
     apart: bool = False
     partial: bool = False  # whether it lies there as partial sums, which come back to be added to
+    # how instances of the level divide it, by index of a level and dimension of the layer; empty: there is one
+    shares: tuple[tuple[int, str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -426,12 +428,16 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, sums_at: int 
     """
     layer = group.layers[index]
     held = [ResidentTile(name, hardware.level(stay.level)) for name, stay in layer.operands.items()]
-    held += [ResidentTile(link.tensor, hardware.level(link.stay.level), whole=whole, apart=link.beside)
+    held += [ResidentTile(link.tensor, hardware.level(link.stay.level), whole=whole, apart=link.beside,
+                          shares=tuple((hardware.level(level), link.dims[dim], number)
+                                       for level, dim, number in link.stay.shares))
              for link in group.into(index)]
     output = layer.problem.output.name
     if at := group.output_home(index):
         held.append(ResidentTile(output, hardware.level(at),
-                                 any(link.written_whole for link in group.links[index:index + 1]), whole))
+                                 any(link.written_whole for link in group.links[index:index + 1]), whole, shares=tuple(
+                                     (hardware.level(level), dim, number) for link in group.links[index:index + 1]
+                                     for level, dim, number in link.stay.shares)))
     elif sums_at is not None:
         held.append(ResidentTile(output, sums_at, outside=bool(group.sums), partial=bool(group.sums)))
     return held
@@ -450,13 +456,18 @@ def with_residents(constraints: Constraints, problem: Problem, held: Sequence[Re
     levels = list(constraints.levels)
     for resident in held:
         home, name = resident.level, {resident.space}
-        moving = space_of(problem, resident.space).dimensions if resident.whole else frozenset()
+        moving = space_of(problem, resident.space).dimensions if resident.whole or resident.shares else frozenset()
         levels[home] = replace(levels[home], keep=levels[home].keep | name, bypass=levels[home].bypass - name)
         for index in range(home + 1, len(levels)):
             if not resident.outside:
                 levels[index] = replace(levels[index], keep=levels[index].keep - name,
                                         bypass=levels[index].bypass | name)
             levels[index] = _fixed(levels[index], moving)
+            if resident.shares:     # other loops would have several instances hold, or add to, the same words
+                levels[index] = replace(levels[index], spatial=_ones(levels[index].spatial, problem.dimensions))
+        for index, dim, number in resident.shares:
+            loops = levels[index].spatial
+            levels[index] = replace(levels[index], spatial=replace(loops, fixed=loops.fixed | {dim: number}))
         if resident.space == problem.output.name and not resident.partial and home + 1 < len(levels):
             levels = _finished(levels, constraints, problem, home, completion)
     return replace(constraints, levels=tuple(levels))

@@ -243,6 +243,8 @@ def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[
     `alike`: whether tiles of different shapes of a layer must have the same loops.
     """
     reasons: list[str] = []
+    if any(link.stay.shares for link in group.links):
+        return ["instances of a level divide an intermediate among them"]
     if group.lasting_words:
         reasons.append("tensors stay on the chip from one group to another, and LoopTree has one group")
     if any(link.distance > 1 for link in group.links):

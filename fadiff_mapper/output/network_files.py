@@ -168,7 +168,8 @@ def _link(link: FusedLink, group: FusedGroup, reader: str) -> dict[str, Any]:
 
 
 def _stay(stay: Stay) -> dict[str, Any]:
-    return {"level": stay.level, "retained_along": sorted(stay.across)}
+    shares = [{"fan_out": level, "dimension": dim, "instances": number} for level, dim, number in stay.shares]
+    return {"level": stay.level, "retained_along": sorted(stay.across), **({"shares": shares} if shares else {})}
 
 
 def network_files(result: NetworkResult) -> dict[str, dict[str, str]]:

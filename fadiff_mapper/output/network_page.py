@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice, product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -273,7 +274,9 @@ def draw_schedule(group: FusedGroup, nodes: Sequence[str], number: int) -> Drawi
         top = strips + 8 + row * STAY
         kept = [loop.dim for loop in group.loops if loop.dim in resident.stay.across]
         how = f", kept along {', '.join(kept)}" if kept else ", anew in every step" if group.loops else ""
-        text = f"{resident.words:,} words in {resident.stay.level}{how}"
+        instances = prod(number for *_, number in resident.stay.shares)
+        where = f"each of {instances:,} instances of {resident.stay.level}" if instances > 1 else resident.stay.level
+        text = f"{resident.words:,} words in {where}{how}"
         if resident.writer is not None:     # no words for later steps: until its writer and its reader have run
             lives = [(step + resident.writer / len(nodes), step + (resident.reader + 1) / len(nodes))
                      for step in range(len(shown))]

@@ -38,6 +38,11 @@ def test_charges_add_up_to_the_energies_of_the_proposal_and_of_our_plan() -> Non
     _, _, energy = fusemax.attention("attn-binding", "BERT", "1K")
     assert sum(fusemax.proposal_charges("BERT", "1K").values()) == pytest.approx(energy, rel=2e-4)  # but for registers
     plan = fusemax.planned("BERT", "1K", fusemax.machine())
+    with (BENCHMARKS / "fusemax_results.csv").open() as file:
+        (published,) = (row for row in csv.DictReader(file)
+                        if (row["case"], row["model"], row["seq_len"]) == ("attn-binding", "BERT", "1K"))
+    assert plan.stats.energy_pj < float(published["energy_pj"])
+    assert plan.stats.cycles / fusemax.CLOCK < float(published["latency_s"])
     charges = fusemax.own_charges(plan, 1024)
     assert sum(charges.values()) == pytest.approx(plan.stats.energy_pj, rel=1e-9)
     assert [loop.tile for loop in plan.groups[0].group.loops if loop.dim == "C"] == [512]   # two tiles of keys
