@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
 #include <queue>
 #include <tuple>
@@ -94,10 +93,10 @@ static std::vector<Operand> list_operands(const FusedLayer& layer, const LoopCut
     return found;
 }
 
-// Rows, columns, summands and groups that lie side by side at least where more than some units are at work.
-static std::array<double, 4> side_by_side(const ProductUnits& units, double more_than) {
-    std::array<double, 4> least;
-    for (int kind = 0; kind < 4; ++kind) {
+// Rows, columns and summands that lie side by side at least where more than some units are at work.
+static std::array<double, 3> side_by_side(const ProductUnits& units, double more_than) {
+    std::array<double, 3> least;
+    for (int kind = 0; kind < 3; ++kind) {
         const double whole = units.whole[kind];
         least[kind] = std::ceil((std::floor(more_than) + 1) / units.beside[kind]);
         while (least[kind] < whole && std::fmod(whole, least[kind]) != 0) ++least[kind];
@@ -180,6 +179,7 @@ struct ProductTile {
             steps *= cut.dim < 0 ? cut.steps : cut.points / tile[cut.dim];
         }
         for (int dim = 0; dim < layer.dims(); ++dim) lines[product.kind[dim]] *= tile[dim];
+        // one group at a time has the room for itself
         const auto words = [&](int own) {
             return distinct_words(layer.spaces[product.operands[own]], tile) / lines[GROUPS];
         };
@@ -189,15 +189,6 @@ struct ProductTile {
 };
 
 }  // namespace
-
-static const std::vector<double>& divisors(double number) {
-    thread_local std::map<double, std::vector<double>> known;
-    std::vector<double>& found = known[number];
-    if (found.empty())
-        for (double one = 1; one <= number; ++one)
-            if (std::fmod(number, one) == 0) found.push_back(one);
-    return found;
-}
 
 // The most points side by side, as many as divide a tile of some size in a range.
 static double side_by_side_at_most(double least, double most, double along) {
@@ -248,32 +239,19 @@ namespace {
 // The words of a product's operands that come in anew in each step, in one group of one tile.
 struct Stream {
     const ProductTile& tile;        // the largest one
-    const ProductUnits& work;
-    std::array<Lanes, 2> brought;   // words of the operands in one group at least, where all summands of sums are in the home
-    std::array<double, 4> units;    // rows, columns, summands, groups that are in the home at once, at least
-    Lanes room;                     // of one group
-    double unfinished;              // its sums that fit inside the home
+    std::array<double, 3> units;    // rows, columns, summands that are in the home at once, at least
+    std::array<double, 5> along;    // rows, columns that lie side by side at most, and so on
+    Lanes room;
+    double unfinished;              // sums that fit inside the home
     bool windows[2];                // whether windows slide over an operand
 
     // Whether blocks of some lines divide all of them, and points side by side divide a block.
     bool divides(int kind, double lines, double blocks) const {
         if (std::fmod(lines, blocks) != 0) return false;
-        const double block = lines / blocks, most = std::min(work.along[kind], block);
+        const double block = lines / blocks, most = std::min(along[kind], block);
         double part = units[kind];
         while (part <= most && std::fmod(block, part) != 0) ++part;
         return part <= most;
-    }
-
-    // Unfinished sums that fit beside each other in a block of so many rows and columns, 0: any number. Instances that
-    // hold them lie along lines of the block.
-    double sums_at_most(double rows, double columns) const {
-        double instances = 1;
-        for (const auto& [lines, most] : {std::pair(rows, work.holders[ROWS]), std::pair(columns, work.holders[COLUMNS])}) {
-            double part = lines ? std::min(most, lines) : most;
-            while (lines && part > 1 && std::fmod(lines, part) != 0) --part;
-            instances *= part;
-        }
-        return std::min(unfinished, work.holder * instances);
     }
 
     // A block of one operand stays, beside as many rows or columns of the other one as lie side by side. Where windows
@@ -284,27 +262,13 @@ struct Stream {
         Lanes line = own / tile.lines[stays], other = its / tile.lines[1 - stays];
         if (windows[stays]) line = smaller(line, tile.lines[2]), other = smaller(other, tile.lines[2]);
         const Lanes left = room - other * units[1 - stays];
-        return select(left >= line * units[stays], brought[stays] + brought[1 - stays] * larger(line * tile.lines[stays] / larger(left, 1.0), 1.0),
+        return select(left >= line * units[stays], own + its * larger(line * tile.lines[stays] / larger(left, 1.0), 1.0),
                       NEVER);
-    }
-
-    // The same with a whole number of blocks, which divides the lines where all tiles have as many.
-    double block_whole(int stays, const ProductTile& least, int lane) const {
-        const double most = tile.lines[stays][lane], lines = std::min(least.lines[stays][lane], most);
-        const double own = (stays ? tile.other : tile.one)[lane], its = (stays ? tile.one : tile.other)[lane];
-        const double summands = least.lines[SUMMANDS][lane] / tile.lines[SUMMANDS][lane];
-        double line = own / most, other = its / tile.lines[1 - stays][lane];
-        if (windows[stays]) line = std::min(line, tile.lines[SUMMANDS][lane]), other = std::min(other, tile.lines[SUMMANDS][lane]);
-        const double left = room[lane] - other * summands * units[1 - stays];
-        if (!(left >= line * summands * units[stays])) return NEVER;
-        double down = std::max(std::ceil(line * summands * lines / std::max(left, 1.0) * (1 - HIGHER)), 1.0);
-        while (lines == most && down <= lines && !divides(stays, lines, down)) ++down;
-        return down <= lines ? brought[stays][lane] + brought[1 - stays][lane] * down : NEVER;
     }
 
     // Sums of a block of rows and columns at a time, as far as they fit, and as far as the operands do in the home.
     Lanes summed() const {
-        const auto& [high, wide, deep, groups] = units;
+        const auto& [high, wide, deep] = units;
         const Lanes& rows = tile.lines[ROWS];
         const Lanes& columns = tile.lines[COLUMNS];
         const Lanes longer = tile.one * columns, shorter = tile.other * rows;
@@ -330,76 +294,15 @@ struct Stream {
         double fewest = NEVER;
         for (double across = 1; across <= most_columns / wide && tile.one[lane] * across < fewest; ++across) {
             if (columns == most_columns && !divides(COLUMNS, columns, across)) continue;
-            const double width = columns / across, known = columns == most_columns ? width : 0;
-            const double left = tile.second ? space - width : space;
-            const double most = std::min(sums_at_most(0, known) / width, tile.first ? left : left < 0 ? 0 : NEVER);
+            const double left = tile.second ? space - columns / across : space;
+            const double most = std::min(unfinished / columns * across, tile.first ? left : left < 0 ? 0 : NEVER);
             if (!(most >= high)) continue;
             double down = std::max(std::ceil(rows / most * (1 - HIGHER)), 1.0);
-            while (rows == most_rows && down <= rows && !(
-                divides(ROWS, rows, down) && rows / down * width <= sums_at_most(rows / down, known))) ++down;
+            while (rows == most_rows && down <= rows && !divides(ROWS, rows, down)) ++down;
             if (most_rows / down >= high) fewest = std::min(fewest, tile.one[lane] * across + tile.other[lane] * down);
         }
         return fewest;
     }
-
-    // Words of one summand under two windows that slide over a tile, where all summands and taps of sums are in the home.
-    // The innermost loop that moves the windows shares words along one of them, so the tile falls into strips along that
-    // one, whose words come in anew.
-    double strips(const Product& product, const ProductTile& least, int lane) const {
-        const int fixed = 1 - product.slider;
-        const double space = room[lane] / least.lines[SUMMANDS][lane], lines = tile_passes(fixed) ? units[fixed] : 0;
-        double fewest = NEVER;
-        for (int along = 0; along < 2; ++along) {
-            const Slide &one = product.slides[along], &two = product.slides[1 - along];
-            const double high = tile.extents.lanes[one.dim][lane], wide = tile.extents.lanes[two.dim][lane];
-            for (const double columns : divisors(wide)) {
-                const double across = two.step * columns + two.halo;
-                if (one.taps * (lines * two.taps + across) <= space)
-                    fewest = std::min(fewest, (one.step * high + one.halo) * across * wide / columns);
-            }
-        }
-        return fewest;
-    }
-
-    // The same sums of blocks in turn, where whole blocks of points under two windows and of lines of the other operand
-    // divide a tile. Taps or summands are outside the home. Where all summands are in it, a block along the innermost loop
-    // may begin with the words of the one before.
-    double summed_strips(const Product& product, const ProductTile& least, int lane) const {
-        const int moved = product.slider, fixed = 1 - moved;
-        const double own = tile.lines[SUMMANDS][lane], other = (moved ? tile.one : tile.other)[lane];
-        const double lines = tile.lines[fixed][lane];
-        double fewest = NEVER;
-        for (const double width : divisors(lines)) {
-            const double sums = (fixed ? sums_at_most(0, width) : sums_at_most(width, 0)) / width;
-            if (!divides(fixed, lines, lines / width)) continue;
-            for (int along = 0; along < 2; ++along) {
-                const Slide &one = product.slides[along], &two = product.slides[1 - along];
-                const double high = tile.extents.lanes[one.dim][lane], wide = tile.extents.lanes[two.dim][lane];
-                const double more = tile.lines[moved][lane] / (high * wide);    // points under no windows
-                for (const double rows : divisors(high))
-                    for (const double columns : divisors(wide)) {
-                        if (rows * columns > sums) continue;
-                        const double blocks = high * wide / (rows * columns);
-                        for (const double taps : divisors(one.taps))
-                            for (const double others : divisors(two.taps)) {
-                                const double across = std::min(two.step, others) * (columns - 1) + others;
-                                const double held = (std::min(one.step, taps) * (rows - 1) + taps) * across
-                                    + (tile_passes(fixed) ? width * taps * others : 0);
-                                const bool whole = taps * others < one.taps * two.taps
-                                    && held * least.lines[SUMMANDS][lane] <= room[lane];
-                                if (!whole && held * units[SUMMANDS] > room[lane]) continue;
-                                const double column = whole && one.step * (rows - 1) + taps >= one.halo
-                                    ? one.step * high + one.halo : high / rows * (one.step * rows + one.halo);
-                                const double words = column * across * (wide / columns) * (two.taps / others);
-                                fewest = std::min(fewest, own * more * words * lines / width + other * blocks);
-                            }
-                    }
-            }
-        }
-        return fewest;
-    }
-
-    bool tile_passes(int operand) const { return operand ? tile.second : tile.first; }
 
     // The same where windows slide over one operand, and whole numbers of blocks divide the lines of the other one; 0 in
     // a box of several numbers of lines. Unless a block has all summands, its points come in anew, under all taps. `uncut`:
@@ -409,7 +312,7 @@ struct Stream {
         const double own = (moved ? tile.other : tile.one)[lane], other = (moved ? tile.one : tile.other)[lane];
         const double points = tile.lines[moved][lane], lines = tile.lines[fixed][lane];
         const double space = room[lane] / units[SUMMANDS], whole = room[lane] / least.lines[SUMMANDS][lane];
-        const bool passes = tile_passes(fixed);
+        const bool passes = fixed ? tile.second : tile.first;
         const Slide &one = product.slides[0], &two = product.slides.back();
         const bool plane = product.slides.size() > 1;
         const double high = tile.extents.lanes[one.dim][lane], wide = plane ? tile.extents.lanes[two.dim][lane] : 1;
@@ -431,8 +334,7 @@ struct Stream {
         double least_words = NEVER;
         for (double blocks = 1; blocks <= lines / units[fixed] && own * blocks < least_words; ++blocks) {
             if (!divides(fixed, lines, blocks)) continue;
-            const double width = lines / blocks, line = passes ? width : 0;
-            const double sums = (fixed ? sums_at_most(0, width) : sums_at_most(width, 0)) / width;
+            const double line = passes ? lines / blocks : 0, sums = unfinished * blocks / lines;
             const auto consider = [&](double most, bool anew, bool slides) {
                 const double block = std::min({most, sums, points});
                 if (!(block >= units[moved])) return;
@@ -469,59 +371,31 @@ struct Stream {
 static Lanes streamed(const Product& product, const Cuts& cuts, int index, Spaces passing, Lanes room, double unfinished,
                       const ProductUnits& units, std::size_t share, Lanes full, Lanes even, bool leaving) {
     const ProductTile tile(product, cuts.largest(index), cuts.loops, passing);
-    Stream stream{tile, units, {}, {}, room, unfinished, {}};
+    Stream stream{tile, {}, units.along, room, unfinished, {}};
     for (int own = 0; own < 2; ++own)
         for (const Rank& rank : product.layer.spaces[product.operands[own]].ranks) stream.windows[own] |= rank.terms.size() > 1;
     const bool slides = product.slider >= 0 && (product.slider ? tile.second : tile.first);
     std::optional<ProductTile> smallest;
     Mask uncut = mask_of(true);     // whether loops leave the points under windows whole
-    Mask single = mask_of(true);    // whether the box has a single size along windows and along lines of the other operand
     for (int loop = 0; loop < cuts.loops; ++loop) {
         const LoopCut &most = cuts.largest(index)[loop], &fewest = cuts.smallest(index)[loop];
         if (most.dim >= 0 && product.kind[most.dim] == product.slider)
             uncut = uncut & (most.steps == 1.0) & (fewest.steps == 1.0) & (most.first == fewest.first);
-        if (most.dim >= 0 && product.kind[most.dim] < SUMMANDS)
-            single = single & (most.first == fewest.first);
     }
     const auto words = [&](double more_than, bool whole, bool windows) {
         stream.units = side_by_side(units, more_than);
-        const auto& [high, wide, deep, groups] = stream.units;
-        stream.room = room / groups;    // groups side by side share it
-        stream.unfinished = unfinished / groups;
-        stream.brought = {tile.one, tile.other};
-        Mask fits = stream.room >= deep * ((tile.first ? high : 0) + (tile.second ? wide : 0));
-        for (int kind = 0; kind <= GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
-        if (whole || windows) {
-            if (!smallest) smallest.emplace(product, cuts.smallest(index), cuts.loops, passing);
-        }
-        const bool plane = whole && windows && product.slides.size() == 2;
-        Mask apart = mask_of(false);    // whether all summands and taps of some sums find no room
-        if (plane) {
-            const Lanes under = lanes_of([&](int lane) {
-                return lane < cuts.used && single[lane] ? stream.strips(product, *smallest, lane) : 0;
-            });
-            apart = under >= NEVER;
-            Lanes& own = stream.brought[product.slider];
-            own = larger(own, tile.lines[SUMMANDS] * where(under < NEVER, under));
-        }
-        std::array<Lanes, 2> blocks{stream.block(0), stream.block(1)};
-        Lanes sums = select(mask_of(stream.unfinished >= high * wide), stream.summed(), NEVER);
-        if (whole || windows)
-            for (int stays = 0; stays < 2; ++stays)
-                blocks[stays] = lanes_of([&](int lane) {
-                    const double words = blocks[stays][lane];
-                    if (lane >= cuts.used || !(words < NEVER && (whole || stays != product.slider || uncut[lane]))) return words;
-                    return std::max(words, stream.block_whole(stays, *smallest, lane));
-                });
-        Lanes least = select(apart, NEVER, smaller(blocks[0], blocks[1]));
+        const auto& [high, wide, deep] = stream.units;
+        Mask fits = room >= deep * ((tile.first ? high : 0) + (tile.second ? wide : 0));
+        for (int kind = 0; kind < GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
+        Lanes least = smaller(stream.block(0), stream.block(1));
         if (leaving) least = smaller(least, tile.one + tile.other + tile.lines[0] * tile.lines[1]);
+        Lanes sums = select(mask_of(unfinished >= high * wide), stream.summed(), NEVER);
         if ((whole || windows) && (sums < least).any()) {
+            if (!smallest) smallest.emplace(product, cuts.smallest(index), cuts.loops, passing);
             sums = lanes_of([&](int lane) {
                 double fewest = sums[lane];
                 if (lane >= cuts.used) return fewest;
                 if (whole && fewest < least[lane]) fewest = std::max(fewest, stream.summed_whole(*smallest, lane));
-                if (plane && single[lane] && fewest < least[lane])
-                    fewest = std::max(fewest, stream.summed_strips(product, *smallest, lane));
                 if (windows && fewest < least[lane])
                     fewest = std::max(fewest, stream.summed_windows(product, *smallest, uncut[lane], lane));
                 return fewest;
