@@ -167,7 +167,6 @@ struct ProductTile {
     Box extents;                                            // [D]
     std::array<Lanes, KINDS> lines{1, 1, 1, 1, 1};          // points, by kind
     Lanes steps = 1;                                        // in parts
-    std::array<Lanes, KINDS> visits{1, 1, 1, 1, 1};         // steps over those, of loops over points of a kind
     Lanes one, other;
 
     ProductTile(const Product& product, const LoopCut* cuts, int loops, Spaces passing)
@@ -178,9 +177,7 @@ struct ProductTile {
         for (int loop = 0; loop < loops; ++loop) {
             const LoopCut& cut = cuts[loop];    // of whose steps a bound may know one alone
             if (cut.dim >= 0) tile[cut.dim] = larger(cut.first, cut.later);
-            const Lanes parts = cut.dim < 0 ? cut.steps : cut.points / tile[cut.dim];
-            if (cut.dim >= 0) visits[product.kind[cut.dim]] *= larger(cut.steps / parts, 1.0);
-            steps *= parts;
+            steps *= cut.dim < 0 ? cut.steps : cut.points / tile[cut.dim];
         }
         for (int dim = 0; dim < layer.dims(); ++dim) lines[product.kind[dim]] *= tile[dim];
         const auto words = [&](int own) {
@@ -413,7 +410,6 @@ struct Stream {
         const double points = tile.lines[moved][lane], lines = tile.lines[fixed][lane];
         const double space = room[lane] / units[SUMMANDS], whole = room[lane] / least.lines[SUMMANDS][lane];
         const bool passes = tile_passes(fixed);
-        const double passes_by = tile.visits[moved][lane];
         const Slide &one = product.slides[0], &two = product.slides.back();
         const bool plane = product.slides.size() > 1;
         const double high = tile.extents.lanes[one.dim][lane], wide = plane ? tile.extents.lanes[two.dim][lane] : 1;
@@ -440,7 +436,7 @@ struct Stream {
             const auto consider = [&](double most, bool anew, bool slides) {
                 const double block = std::min({most, sums, points});
                 if (!(block >= units[moved])) return;
-                double down = std::max(points / block, passes_by);
+                double down = points / block;
                 if (uncut) {
                     down = std::max(std::ceil(down * (1 - HIGHER)), 1.0);
                     while (down <= points && !divides(moved, points, down)) ++down;
