@@ -19,7 +19,7 @@ chain:
 
 **Decoding.** FADiff decodes "into integer factors and binary fusion decisions" and leaves the rest open. Here a segment
 is proposed in every restart where all its sigmas exceed a half. Its shared loops are the drawn loops at the outermost
-level of its last layer, along dimensions that the link carries, in their order. `network.tilings` chooses the rest as
+level of its last layer, along dimensions that the link carries, in their order. `fusion.candidates` chooses the rest as
 for enumerated candidates: operands that stay, halo retained or recomputed, and other tile sizes where these promise
 more or the restart's do not fit.
 

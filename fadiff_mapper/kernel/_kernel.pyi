@@ -174,7 +174,7 @@ class Prover:
 
 class SegmentLayer:
     """A layer of segments, from a dictionary with tables for as many levels as are `homes`; see
-    `network/tilings/compiled_segment.py`."""
+    `fusion/estimates.py:compiled_segment`."""
 
     def __init__(self, table: dict[str, Any], homes: int) -> None: ...
 

@@ -1,7 +1,7 @@
 """A fused group as an input of LoopTree (`v4fused`): problem, mapping, architecture and energies.
 
-LoopTree, Timeloop's model of fused layers, and `fadiff_mapper.evaluate_fused` run the same input, so that another
-program can judge a plan.
+LoopTree, Timeloop's model of fused layers, and `fadiff_validation.looptree.evaluate_fused` run the same input, so that
+another program can judge a plan.
 """
 
 from __future__ import annotations
@@ -391,7 +391,7 @@ def _nests(group: FusedGroup, hardware: Hardware, index: int, alike: bool) -> It
 
 
 FIRST_LINE = ("# An input of LoopTree (v4fused), with tags such as !Component: read by timeloopfe.v4fused and "
-              "fadiff_mapper.evaluate_fused, refused by YAML readers that know no tags.\n")
+              "fadiff_validation.looptree, refused by YAML readers that know no tags.\n")
 
 
 def looptree_yaml(group: FusedGroup, hardware: Hardware, *, alike: bool = True) -> str:
