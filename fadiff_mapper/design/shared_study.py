@@ -81,7 +81,8 @@ def open_study(optuna: Any, file: Path, question: DesignQuestion, method: str) -
                       calibration and calibration.record()])
     check_names(file.parent, [file.name])
     try:
-        journal = StudyJournal(file, optuna.storages.journal.JournalFileSymlinkLock(str(file)))
+        # absolute, as the age of a lock is that of the file to which its link leads
+        journal = StudyJournal(file, optuna.storages.journal.JournalFileSymlinkLock(str(file.absolute())))
         storage, begun = optuna.storages.JournalStorage(journal), False
         if not optuna.get_all_study_names(storage):
             with suppress(optuna.exceptions.DuplicatedStudyError):

@@ -18,7 +18,7 @@ from fadiff_mapper.design.proposers import BLACK_BOX, OptunaDesigns
 from fadiff_mapper.design.question import DesignOptions
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.search_design import search_design
-from fadiff_mapper.design.shared_study import StudyJournal
+from fadiff_mapper.design.shared_study import StudyJournal, open_study
 
 optuna = pytest.importorskip("optuna")
 
@@ -54,6 +54,17 @@ def told(folder: Path) -> list[tuple[int, ...]]:
     (name,) = optuna.get_all_study_names(storage)
     trials = optuna.load_study(study_name=name, storage=storage).get_trials()
     return [tuple(trial.params.values()) for trial in trials if trial.user_attrs.get("mapped")]
+
+
+def test_the_lock_of_a_killed_process_is_seen_to_be_old_in_a_relative_store(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("store").mkdir()
+    study, _ = open_study(optuna, Path("store/ours.study"), small_question(tmp_path), "tpe")
+    lock = study._storage._backend.lock
+    lock.acquire()  # whose process is killed
+    assert Path("store/ours.study.lock").stat().st_mtime == Path("store/ours.study").stat().st_mtime
+    lock.release()
 
 
 @pytest.mark.parametrize("method", ["tpe", "nsga2"])
