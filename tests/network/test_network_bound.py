@@ -9,7 +9,7 @@ from functools import cache
 from math import inf, prod
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -235,15 +235,23 @@ def test_no_group_of_attention_is_below_its_bound(design: str) -> None:
 def drawn_points(random: Random, run: PlanningRun, among: Sequence[Segment],
                  memory: TileMemory) -> Iterator[tuple[Segment, FusedGroup, OperatingPoint]]:
     """Up to 12 random groups of some segments that can run, with their exact energy and cycles."""
-    drawn = [drawn_group(random, run, random.choice(among)) for _ in range(200)]
-    fitting = [(segment, group) for segment, group in drawn if fits(run, group)][:12]
+    return exact_points(run, [drawn_group(random, run, random.choice(among)) for _ in range(200)], memory)
+
+
+Place = TypeVar("Place", Segment, PathStep)
+
+
+def exact_points(run: PlanningRun, drawn: Sequence[tuple[Place, FusedGroup]],
+                 memory: TileMemory) -> Iterator[tuple[Place, FusedGroup, OperatingPoint]]:
+    """The first 12 groups that fit, mapped, as far as they can run: each with its place, exact energy and cycles."""
+    fitting = [(place, group) for place, group in drawn if fits(run, group)][:12]
     mapped = with_mappings(run.hardware, [group for _, group in fitting], [
-        [run.by_node[name].spec for name in segment.nodes] for segment, _ in fitting],
+        [run.by_node[name].spec for name in place.nodes] for place, _ in fitting],
         (run.total.energy_pj, run.total.cycles), LIGHT, memory=memory)
-    legal = [(segment, group) for (segment, _), group in zip(fitting, mapped, strict=True) if group]
-    for (segment, group), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
+    legal = [(place, group) for (place, _), group in zip(fitting, mapped, strict=True) if group]
+    for (place, group), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
         if cost:
-            yield segment, group, OperatingPoint(cost.energy_pj, cost.cycles)
+            yield place, group, OperatingPoint(cost.energy_pj, cost.cycles)
 
 
 @pytest.mark.parametrize(("network", "design", "rounds"), [
@@ -282,14 +290,7 @@ def drawn_versions(random: Random, run: PlanningRun, least: NetworkLeast,
             (FusedLayer(segment.problems[0], {}),), repeat=segment.repeat)
         part = PlanPart(Candidate(segment, group, NOTHING), 0.0, None)
         drawn.append((step, PartVersion(part, RowStep(NEW_ROW, NEW_ROW, step.residents), NOTHING).group(home)))
-    fitting = [(step, group) for step, group in drawn if fits(run, group)][:12]
-    mapped = with_mappings(run.hardware, [group for _, group in fitting], [
-        [run.by_node[name].spec for name in step.nodes] for step, _ in fitting],
-        (run.total.energy_pj, run.total.cycles), LIGHT, memory=memory)
-    legal = [(step, group) for (step, _), group in zip(fitting, mapped, strict=True) if group]
-    for (step, group), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
-        if cost:
-            yield step, group, OperatingPoint(cost.energy_pj, cost.cycles)
+    return exact_points(run, drawn, memory)
 
 
 def drawn_group(random: Random, run: PlanningRun, segment: Segment) -> tuple[Segment, FusedGroup]:
