@@ -464,7 +464,7 @@ def calibrate(measured: Path_, arch: Source | Sequence[Source], *, program: str 
     sources = [arch] if isinstance(arch, str | PathLike | AnyMapping) else arch
     written_to = None if output is None else Path(output)
     if written_to is not None:
-        check_names(written_to.parent, [written_to.name], [measured, *source_files(sources)])
+        check_names(written_to.parent, [written_to.name], [str(measured), *source_files(sources)])
     fitted = calibration.calibrate(read_measured(measured, read_document(*sources)), program=program, seed=seed)
     if written_to is not None:
         write_files(written_to.parent, {written_to.name: calibration_text(fitted)})
