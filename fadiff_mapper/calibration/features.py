@@ -205,7 +205,7 @@ def feature_table(program: str, problem: Problem, nest: Nest, word_bytes: float)
     pixels, all_pixels = (over(extents, [d for d in roles.positions if d not in roles.sliding])
                           for extents in (run.tile, run.bounds))
     for d, (window, stride, dilation) in zip(roles.sliding, roles.strides, strict=True):
-        along, whole = (extent([(stride, extents[d]), (dilation, extents[window])]) for extents in (run.tile, run.bounds))
+        along, whole = (extent([(stride, points[d]), (dilation, points[window])]) for points in (run.tile, run.bounds))
         pixels = pixels * xp.where(along < run.bounds[d] * stride, along, run.bounds[d] * stride)
         all_pixels = all_pixels * whole
     windows = (*roles.windows, *roles.reduced)

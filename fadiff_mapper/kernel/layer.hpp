@@ -111,6 +111,15 @@ struct Level {
     int gate = 0;
 
     bool has_fanout() const { return fanout_x > 1 || fanout_y > 1; }
+    bool limited() const { return std::min({read_bandwidth, write_bandwidth, shared_bandwidth}) < UNLIMITED; }
+
+    // Calls `take` with the words that go through each port with a limit, and the limit.
+    template <typename Number, typename Take>
+    void at_limited_ports(Number read, Number written, Take take) const {
+        if (read_bandwidth < UNLIMITED) take(read, read_bandwidth);
+        if (write_bandwidth < UNLIMITED) take(written, write_bandwidth);
+        if (shared_bandwidth < UNLIMITED) take(read + written, shared_bandwidth);
+    }
 };
 
 struct Layer {
