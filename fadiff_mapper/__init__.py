@@ -35,9 +35,13 @@ if TYPE_CHECKING:
         Stats,
         Workload,
         __version__,
+        bundled_names,
+        calibrate,
         call_mapper,
         call_model,
         evaluate,
+        examine,
+        explain_run,
         infer,
         load,
         load_layers,
@@ -45,16 +49,23 @@ if TYPE_CHECKING:
         map_layer,
         map_layers,
         map_network,
+        quickstart,
         read_calibration,
+        read_run,
         read_space,
+        remove_launchers,
         save_network,
         search_design,
+        verify,
+        write_launchers,
     )
 
 __all__ = ["DesignResult", "DesignSpace", "FadiffError", "InferenceResult", "InvalidMapping", "Mapping",
            "NetworkOptions", "NetworkResult", "Result", "SearchOptions", "Spec", "SpecError", "Stats", "Workload",
-           "__version__", "call_mapper", "call_model", "evaluate", "infer", "load", "load_layers", "load_network",
-           "map_layer", "map_layers", "map_network", "read_calibration", "read_space", "save_network", "search_design"]
+           "__version__", "bundled_names", "calibrate", "call_mapper", "call_model", "evaluate", "examine",
+           "explain_run", "infer", "load", "load_layers", "load_network", "map_layer", "map_layers", "map_network",
+           "quickstart", "read_calibration", "read_run", "read_space", "remove_launchers", "save_network",
+           "search_design", "verify", "write_launchers"]
 
 
 def __getattr__(name: str) -> "Any":

@@ -18,18 +18,17 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.atomic_files import check_names, lock, write_files
 from fadiff_mapper.base.deadline import never, with_grace
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError, attempted
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.search.options import SearchOptions
 
 if TYPE_CHECKING:
+    from fadiff_mapper.base.bundled_files import bundled_names
     from fadiff_mapper.base.deadline import Over
     from fadiff_mapper.base.version import __version__
-    from fadiff_mapper.calibration.calibrate import calibrate
-    from fadiff_mapper.calibration.correction import Calibration, calibration_text, read_calibration
-    from fadiff_mapper.calibration.measured_points import read_measured
+    from fadiff_mapper.calibration.correction import Calibration, read_calibration
     from fadiff_mapper.design.result import DesignResult
     from fadiff_mapper.design.search_design import OnDesign
     from fadiff_mapper.design.space import DesignSpace, is_space, read_space
@@ -61,14 +60,13 @@ if TYPE_CHECKING:
     from fadiff_mapper.workload import Workload
     from fadiff_mapper.workload.coverage import require_coverage
     from fadiff_mapper.workload.readers.load_network import load_network
-    from fadiff_mapper.workload.readers.network_text import network_text, save_network
+    from fadiff_mapper.workload.readers.network_text import save_network
 
     Path_ = str | PathLike[str]
 
 _HOME = {
-    "base.version": ("__version__",), "calibration.calibrate": ("calibrate",),
-    "calibration.correction": ("Calibration", "calibration_text", "read_calibration"),
-    "calibration.measured_points": ("read_measured",), "design.result": ("DesignResult",),
+    "base.bundled_files": ("bundled_names",), "base.version": ("__version__",),
+    "calibration.correction": ("Calibration", "read_calibration"), "design.result": ("DesignResult",),
     "design.space": ("DesignSpace", "is_space", "read_space"),
     "inference.infer": ("InferenceResult",), "inference.language_model": ("LanguageModel", "read_model"),
     "inputs.load": ("files_of", "load", "load_layers", "load_mapping", "read_document", "refuse_missing_energies"),
@@ -79,7 +77,7 @@ _HOME = {
     "timeloop.launchers": ("remove_launchers", "write_launchers"), "timeloop.verify": ("real_model", "verify"),
     "workload": ("Workload",), "workload.coverage": ("require_coverage",),
     "workload.readers.load_network": ("load_network",),
-    "workload.readers.network_text": ("network_text", "save_network")}
+    "workload.readers.network_text": ("save_network",)}
 """The rooms of the public functions and classes that are not written here."""
 
 
@@ -93,12 +91,11 @@ def __getattr__(name: str) -> Any:
 
 __all__ = ["Calibration", "DesignResult", "DesignSpace", "FadiffError", "InferenceResult", "InvalidMapping",
            "LanguageModel", "Mapping", "NetworkOptions", "NetworkResult", "Result", "SearchOptions", "Spec",
-           "SpecError", "Stats", "Workload", "__version__", "calibrate", "calibration_text", "call_mapper",
-           "call_model", "evaluate", "examine", "explain_run", "files_of", "infer", "is_space", "load", "load_layers",
-           "load_mapping", "load_network", "map_layer", "map_layers", "map_network", "network_text", "quickstart",
-           "read_calibration", "read_document", "read_measured", "read_model", "read_run", "read_space", "real_model",
-           "refuse_missing_energies", "remove_launchers", "require_coverage", "save_network", "search_design",
-           "verify", "write_launchers"]
+           "SpecError", "Stats", "Workload", "__version__", "bundled_names", "calibrate", "call_mapper", "call_model",
+           "evaluate", "examine", "explain_run", "files_of", "infer", "is_space", "load", "load_layers", "load_mapping",
+           "load_network", "map_layer", "map_layers", "map_network", "quickstart", "read_calibration", "read_document",
+           "read_model", "read_run", "read_space", "real_model", "refuse_missing_energies", "remove_launchers",
+           "require_coverage", "save_network", "search_design", "verify", "write_launchers"]
 
 SUMMARY = "fadiff.summary.json"
 """The file that a run of several problems has besides: their results side by side."""
@@ -336,6 +333,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         FadiffError: An option is out of range, something is not installed, no design evaluated is feasible (the message
             says which limit is to blame), or the folder cannot be written to.
     """
+    from fadiff_mapper.design.executors import DesignWorkers
     from fadiff_mapper.design.question import DesignOptions, DesignQuestion
     from fadiff_mapper.design.search_design import kept_back
     from fadiff_mapper.design.search_design import search_design as design_search
@@ -362,11 +360,11 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
                               seed, energy or space.energy or "estimate", strict, calibration)
     root = Path(output or ".")
     kept = store if store is not None else None if output is None else root / STORE
-    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, jobs, backend, address,
-                            shard, gap, None if kept is None else Path(kept), study)
+    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, shard, gap,
+                            None if kept is None else Path(kept), study)
     with nullcontext() if output is None else lock(root, {root: RUN_FILES}, files):
-        result = design_search(question, options, on_progress=on_progress, stopped=stopped, descent=descent,
-                               kept_back=0.0 if begun is None else kept_back(begun))
+        result = design_search(question, options, DesignWorkers(jobs, backend, address), on_progress=on_progress,
+                               stopped=stopped, descent=descent, kept_back=0.0 if begun is None else kept_back(begun))
         return result if output is None else write_open_folder(
             result, root, lambda: begun is not None and time_limit is not None and
             time.monotonic() > begun + time_limit)
@@ -439,6 +437,39 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
                 for old in set(serving.FILES[name]).difference(texts):  # of another model's profile
                     (folder / old).unlink(missing_ok=True)
         return result
+
+
+def calibrate(measured: Path_, arch: Source | Sequence[Source], *, program: str | None = None, seed: int = 0,
+              output: Path_ | None = None) -> Calibration:
+    """Learns a correction of cycles from measured hardware, and judges it beside the exact model.
+
+    Args:
+        measured: A table (CSV) with one measured point a row: `rtl_cycles` or `cycles`, the mapping and the layer.
+        arch: The measured design: a file, several, or a dict.
+        program: How the hardware runs a mapping: "as-mapped", by its loops, or "gemmini", as Gemmini's library does;
+            None: the one that predicts layers not learned from better.
+        seed: Seed of the split of layers into folds.
+        output: File for the calibration (JSON), from which `read_calibration` reads it.
+
+    Returns:
+        The correction with its verdicts; `useful` says whether it beats the exact model.
+
+    Raises:
+        FadiffError: A file cannot be read or written, an entry of the table is wrong, or there are fewer than five
+            layers.
+    """
+    from fadiff_mapper.calibration import calibrate as calibration
+    from fadiff_mapper.calibration.correction import calibration_text
+    from fadiff_mapper.calibration.measured_points import read_measured
+    from fadiff_mapper.inputs.load import read_document, source_files
+    sources = [arch] if isinstance(arch, str | PathLike | AnyMapping) else arch
+    written_to = None if output is None else Path(output)
+    if written_to is not None:
+        check_names(written_to.parent, [written_to.name], [str(measured), *source_files(sources)])
+    fitted = calibration.calibrate(read_measured(measured, read_document(*sources)), program=program, seed=seed)
+    if written_to is not None:
+        write_files(written_to.parent, {written_to.name: calibration_text(fitted)})
+    return fitted
 
 
 def quickstart(folder: Path_) -> list[Path]:

@@ -43,6 +43,14 @@ def listing() -> list[str]:
     return sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.yaml"))
 
 
+def bundled_names(prefix: str = "") -> list[str]:
+    """Names of the bundled designs, layers, networks and other files, with `bundled:` in front, as `load` takes them.
+
+    `prefix`: the beginning of their paths, such as "layers/resnet18"; "" for all.
+    """
+    return [PREFIX + name for name in listing() if name.startswith(prefix)]
+
+
 def one_path(source: str | os.PathLike[str]) -> Path:
     """The file that a user names: the bundled one (FadiffError where there is none), or the path as given."""
     text = os.fspath(source)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from fadiff_mapper import api
-from fadiff_mapper.base import atomic_files, bundled_files
+from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.deadline import interruptible, reading_in_time
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
@@ -345,11 +345,8 @@ def add_calibrate(commands: Commands) -> None:
 def calibrate(options: argparse.Namespace) -> int:
     """Fits, writes and prints the calibration; returns `CHECK_FAILED` where it does not beat the exact model."""
     from fadiff_mapper.output.terminal.console import print_calibration
-    output, files = Path(options.output), api.files_of(options.arch)
-    atomic_files.check_names(output.parent, [output.name], [options.measured, *files])
-    layers = api.read_measured(options.measured, api.read_document(*files))
-    fitted = api.calibrate(layers, program=options.program, seed=options.seed)
-    atomic_files.write_files(output.parent, {output.name: api.calibration_text(fitted)})
+    fitted = api.calibrate(options.measured, api.files_of(options.arch), program=options.program, seed=options.seed,
+                           output=options.output)
     print_calibration(fitted, options.output)
     return DONE if fitted.useful else CHECK_FAILED
 
@@ -372,7 +369,7 @@ def import_network(options: argparse.Namespace) -> None:
     output = Path(options.output)
     atomic_files.check_names(output.parent, [output.name], api.files_of([options.model]))
     network = api.load_network(options.model, **arguments.sizes(options))
-    atomic_files.write_files(output.parent, {output.name: api.network_text(network)})
+    api.save_network(network, output)
     print_network(network, options.output)
 
 
@@ -401,9 +398,8 @@ def add_bundled(commands: Commands) -> None:
 
 def bundled(options: argparse.Namespace) -> None:
     """Prints the names, one a line."""
-    for name in bundled_files.listing():
-        if name.startswith(options.prefix):
-            say(bundled_files.PREFIX + name)
+    for name in api.bundled_names(options.prefix):
+        say(name)
 
 
 def add_doctor(commands: Commands) -> None:
@@ -434,10 +430,7 @@ def shim(options: argparse.Namespace) -> None:
         for path in api.remove_launchers(target):
             say(f"removed {path}")
         return
-    search_options.check_options(search_options.SearchOptions(seed=options.seed or 0, time_limit=options.time_limit))
-    passed_on = [f"{name}={value}" for name, value in (("--seed", options.seed), ("--time-limit", options.time_limit))
-                 if value is not None]
-    for path in api.write_launchers(target, passed_on):
+    for path in api.write_launchers(target, seed=options.seed, time_limit=options.time_limit):
         say(f"wrote {path}")
     say(f"now, in the shell: export PATH={shlex.quote(str(target.absolute()))}:\"$PATH\"")
 

@@ -103,9 +103,12 @@ def make_server(folder: Path, most: float) -> Any:
     return server
 
 
-def serve(folder: Path, most: float) -> None:
-    """Serves on standard input and output until they end. Raises FadiffError if there is no such folder."""
+def serve(folder: Path, time_limit: float) -> None:
+    """Serves on standard input and output until they end, each call at most for the seconds of the time limit.
+
+    Raises FadiffError if there is no such folder.
+    """
     if not folder.is_dir():
         raise FadiffError(f"{folder}: is no folder; accepted: the folder that tools read and write")
     say_error(f"fadiff-mapper {__version__}: tools read and write below {folder.resolve()}", "")
-    make_server(folder, most).run()
+    make_server(folder, time_limit).run()

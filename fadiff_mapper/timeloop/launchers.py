@@ -31,13 +31,28 @@ def command(program: str, options: Sequence[str] = ()) -> list[str]:
     return [*python_command(f"{json.dumps(first)} + [p for p in sys.path if p]", CODE), *options, program]
 
 
-def write_launchers(folder: Path, options: Sequence[str] = ()) -> list[Path]:
-    """Writes executable launchers of all programs into a folder, with options (see `main`) of every run.
+def write_launchers(folder: Path | str, *, seed: int | None = None, time_limit: float | None = None) -> list[Path]:
+    """Writes launchers named `timeloop-mapper` and `timeloop-model`: first on the PATH, they run this package instead.
 
     They are shell scripts with the absolute paths of this interpreter and this package.
 
-    Raises FadiffError, and writes nothing, where one of the names belongs to a file that is not our launcher.
+    Args:
+        folder: The folder for the launchers; made where it does not exist.
+        seed: Seed of every search that they start; None: 0.
+        time_limit: Seconds for every such search; None: no limit.
+
+    Returns:
+        The paths of the launchers.
+
+    Raises:
+        FadiffError: Seed or time limit is out of range, or one of the names belongs to a file that is no launcher of
+            this package; nothing is written.
     """
+    from fadiff_mapper.search.options import SearchOptions, check_options  # launchers start without them
+    folder = Path(folder)
+    check_options(SearchOptions(seed=seed or 0, time_limit=time_limit))
+    options = [f"{name}={value}" for name, value in (("--seed", seed), ("--time-limit", time_limit))
+               if value is not None]
     if os.pathsep in str(folder.absolute()):
         raise FadiffError(f'{folder}: a folder on the PATH cannot have "{os.pathsep}" in its name')
     paths = [folder.absolute() / program for program in PROGRAMS]
@@ -50,9 +65,13 @@ exec {shlex.join(command(program, options))} "$@"
     return paths
 
 
-def remove_launchers(folder: Path) -> list[Path]:
-    """Removes our launchers in a folder and returns their paths; FadiffError as in `write_launchers`."""
-    paths = [path for program in PROGRAMS if os.path.lexists(path := folder.absolute() / program)]
+def remove_launchers(folder: Path | str) -> list[Path]:
+    """Removes the launchers that `write_launchers` wrote into a folder, and returns their paths.
+
+    Raises FadiffError, and removes nothing, where one of the names belongs to a file that is no launcher of this
+    package.
+    """
+    paths = [path for program in PROGRAMS if os.path.lexists(path := Path(folder).absolute() / program)]
     _refuse_foreign(paths, "is not removed")
     for path in paths:
         try:

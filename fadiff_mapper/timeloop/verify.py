@@ -111,12 +111,23 @@ def real_model(search_path: str | None = None) -> Path:
     return program
 
 
-def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path, timeout: float = TIMEOUT) -> Verdict:
+def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path | None = None,
+           timeout: float = TIMEOUT) -> Verdict:
     """Runs the real `timeloop-model` on a mapping and compares every number of its answer with ours.
 
-    The program gets input and mapping as in `fadiff.input.yaml`, and is ended after `timeout` seconds. Where tensors
-    have bits of their own, it runs on the `twin` of the design, whose numbers ours must equal, too.
+    Where tensors have bits of their own, it runs on the `twin` of the design, whose numbers ours must equal, too.
+
+    Args:
+        spec: The design and the problem.
+        mapping: The mapping; the program gets both as in `fadiff.input.yaml`.
+        stats: Our numbers of it, see `evaluate`.
+        program: The path of `timeloop-model`; None: the one on the PATH.
+        timeout: Seconds after which the program is ended.
+
+    Raises:
+        FadiffError: There is no such program on the PATH.
     """
+    program = program or real_model()
     if any(space.bits for space in spec.problem.dataspaces):
         other, priced = twin(spec, mapping)
         found, its = verify(other, mapping, own := evaluate_mapping(other, mapping), program, timeout), own.to_dict()

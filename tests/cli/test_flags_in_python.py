@@ -12,35 +12,60 @@ import pytest
 
 import fadiff_mapper as fm
 from fadiff_mapper.cli import program_parser
+from fadiff_mapper.cli.mcp_server import serve
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.search.explanation.explain_run import RunExplanation
 
 RENAMED = {"files": "sources", "variables": "jinja_data", "lenient": "strict", "quiet": "on_progress",
-           "network": "source", "no_fusion": "fuse", "arch": "space"}
+           "network": "source", "no_fusion": "fuse", "json": "to_dict", "remove": "remove_launchers"}
 """Name of a flag's value on the command line -> in Python, where they differ."""
 
+LAYER = (fm.load, fm.load_layers)
+NETWORK = (fm.load_network, fm.map_network, fm.NetworkOptions, fm.read_calibration, fm.NetworkResult)
+
 COMMANDS: dict[str, tuple[tuple[Callable[..., object], ...], dict[str, str]]] = {
-    "map": ((fm.load, fm.map_layer, fm.SearchOptions, fm.read_calibration, fm.Result), {"jobs": "threads"}),
-    "network": ((fm.load_network, fm.load, fm.map_network, fm.NetworkOptions, fm.read_calibration, fm.NetworkResult),
-                {"jobs": "threads"}),
+    "quickstart": ((fm.quickstart,), {}),
+    "check": ((*LAYER, fm.read_space), {}),
+    "evaluate": ((*LAYER, fm.evaluate, fm.Stats, fm.verify), {}),
+    "map": ((*LAYER, fm.map_layer, fm.SearchOptions, fm.read_calibration, fm.Result), {"jobs": "threads"}),
+    "network": ((fm.load, *NETWORK), {"jobs": "threads"}),
+    "design": ((fm.load_network, fm.read_space, fm.search_design, fm.read_calibration, fm.DesignResult),
+               {"arch": "space"}),
     "infer": ((fm.infer,), {"files": "design"}),
-    "design": ((fm.load_network, fm.read_space, fm.search_design, fm.read_calibration, fm.DesignResult), {}),
+    "calibrate": ((fm.calibrate,), {}),
+    "explain": ((fm.read_run, fm.explain_run, RunExplanation), {}),
+    "import": ((fm.load_network, fm.save_network), {"model": "source", "output": "path"}),
+    "bundled": ((fm.bundled_names,), {}),
+    "doctor": ((fm.examine,), {}),
+    "shim": ((fm.write_launchers, fm.remove_launchers), {}),
+    "mcp": ((serve,), {}),  # serves the commands themselves on the streams of its process, so `cli` has it
 }
 """Command -> what does the same in Python, with names that differ for it alone."""
+
+
+def test_every_command_has_a_form_in_python() -> None:
+    assert set(COMMANDS) == set(parsers())
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_flag_is_an_argument_or_a_method(command: str) -> None:
     callables, own = COMMANDS[command]
-    known = {name for each in callables for name in inspect.signature(each).parameters}
-    for result in (each for each in callables if inspect.isclass(each) and hasattr(each, "write")):
+    known = {name for each in callables for name in (each.__name__, *inspect.signature(each).parameters)}
+    for result in filter(inspect.isclass, callables):
         known |= {name for name in dir(result) if not name.startswith("_")}
-        known |= set(inspect.signature(result.write).parameters)
-    commands, = (action for action in program_parser()._actions if isinstance(action, argparse._SubParsersAction))
-    flags = {action.dest for action in commands.choices[command]._actions} - {"help"}
+        known |= set(inspect.signature(result.write).parameters) if hasattr(result, "write") else set()
+    flags = {action.dest for action in parsers()[command]._actions} - {"help"}
     assert {flag for flag in flags if (own | RENAMED).get(flag, flag) not in known and
             own.get(flag, flag) not in known} == set()
 
 
-@pytest.mark.parametrize("options", [fm.SearchOptions, fm.NetworkOptions])
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """The parser of each command."""
+    commands, = (action for action in program_parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(commands.choices)
+
+
+@pytest.mark.parametrize("options", [fm.SearchOptions, fm.NetworkOptions, DesignOptions, DesignQuestion])
 def test_options_are_at_most_a_dozen(options: type) -> None:
     assert len(inspect.signature(options).parameters) <= 12
 
