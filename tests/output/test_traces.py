@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from trace_events import Slice, loaded
 
 from fadiff_mapper import NetworkOptions, NetworkResult, infer, map_network
+from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.output.chrome_trace import GROUPS, TraceSlice, plan_trace, trace_json
 from fadiff_mapper.output.inference_files import trace
 from fadiff_mapper.output.network_page import network_html
@@ -53,6 +56,15 @@ def test_the_trace_of_a_plan_is_as_long_as_the_plan(design: str, fuse: bool) -> 
     assert sum(own.details["pJ"] for own in slices if own.row != GROUPS) == pytest.approx(result.stats.energy_pj)
     assert [own.name for own in slices if own.row == GROUPS] == [
         f"group {number}" for number in range(1, len(result.groups) + 1)]
+
+
+def test_without_a_clock_a_microsecond_is_a_cycle(tmp_path: Path) -> None:
+    text = find("arch/gemmini_large").read_text()
+    (tmp_path / "design.yaml").write_text(re.sub(r"global_cycle_seconds: [^,}\n]*,? ?", "", text))
+    result = plan(str(tmp_path / "design.yaml"), True)
+    said = plan_trace(result)
+    assert end(loaded(said)) == pytest.approx(result.stats.cycles)
+    assert json.loads(said)["otherData"] == {"time": "a microsecond stands for a cycle"}
 
 
 def test_units_of_a_group_work_side_by_side_in_rows_of_their_own() -> None:
@@ -100,5 +112,5 @@ def test_the_page_has_the_roofline_and_the_time_of_each_unit() -> None:
     assert "<h2>Roofline</h2>" in page and "group 1: " in page and "MAC/cycle" in page
     result = plan(TPU, True)
     (cycles,) = (total.cycles for total in result.units().values())
-    assert '<div>VectorUnit</div><span>' in page and f'<data value="{cycles}">' in page
+    assert '<div>VectorUnit</div><span>' in page and f'<data value="{float(cycles)}">' in page
     assert "Time of each unit" not in network_html(plan(GEMMINI, True))
