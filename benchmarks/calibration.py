@@ -29,6 +29,7 @@ from fadiff_mapper.calibration.calibrate import FOLDS, calibrate, fold_of_layers
 from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.calibration.measured_points import MeasuredLayer, read_measured
 from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.executors import DesignWorkers
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.search_design import search_design
@@ -86,8 +87,9 @@ def on_default(question: DesignQuestion, write: Write) -> None:
 def compare(question: DesignQuestion, evaluations: int, write: Write) -> None:
     """Writes the design that the exact model prefers and the one that corrected cycles prefer."""
     with tempfile.TemporaryDirectory() as folder:
-        options = DesignOptions("random", evaluations, jobs=1, neighbours=False, prune=False, store=Path(folder))
-        exact, best = (search_design(each, options).best for each in (replace(question, calibration=None), question))
+        options = DesignOptions("random", evaluations, neighbours=False, prune=False, store=Path(folder))
+        exact, best = (search_design(each, options, DesignWorkers(1)).best
+                       for each in (replace(question, calibration=None), question))
         bench = DesignBench(question, Path(folder))
         by_exact, mapped = evaluate_design(bench, exact.point), bench.networks_at(exact.point)[0]
     cycles, energy = preferred(mapped)

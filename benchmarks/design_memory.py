@@ -24,6 +24,7 @@ from provenance import add_output, heading, markdown, row
 from fadiff_mapper import load_network, read_space
 from fadiff_mapper.design import evaluate_design, layer_entries
 from fadiff_mapper.design import search_design as design_search
+from fadiff_mapper.design.executors import DesignWorkers
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -50,8 +51,8 @@ def main() -> None:
                 mock.patch.object(evaluate_design, "layer_bounds", lambda *_: None), \
                 mock.patch.object(evaluate_design.DesignBench, "networks_at", lambda *_, **__: ()), \
                 mock.patch.object(design_search, "disagreement", lambda *_: ""):
-            search_design(question, DesignOptions("random", options.designs, prune=False, neighbours=False, jobs=1,
-                                                  store=Path(folder)), on_progress=told)
+            search_design(question, DesignOptions("random", options.designs, prune=False, neighbours=False,
+                                                  store=Path(folder)), DesignWorkers(1), on_progress=told)
 
 
 def by_formula(specs: Sequence[Spec], options: SearchOptions, *_: object) -> list[layer_entries.LayerEntry]:

@@ -33,6 +33,7 @@ from provenance import add_output, markdown
 
 from fadiff_mapper import SearchOptions, Workload, map_layers, read_space
 from fadiff_mapper.design.evaluate_design import DesignReader
+from fadiff_mapper.design.executors import DesignWorkers
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 from fadiff_mapper.design.space import DesignSpace, Point, nearest_value
@@ -118,7 +119,7 @@ def searched(question: DesignQuestion, method: str, most: int, done: Sequence[Re
 
     def over() -> bool:
         return len(steps) >= most and time.process_time() - start >= seconds
-    search_design(question, DesignOptions(method, MOST_DESIGNS, neighbours=False, prune=False, jobs=1),
+    search_design(question, DesignOptions(method, MOST_DESIGNS, neighbours=False, prune=False), DesignWorkers(1),
                   descent=descent_for_designs(method),
                   on_progress=kept, stopped=over)
     return steps

@@ -31,6 +31,7 @@ from provenance import Write, add_output, heading, markdown, row
 from benchmarks.results.data import read_record
 from fadiff_mapper import load_network, read_space
 from fadiff_mapper.design import executors
+from fadiff_mapper.design.executors import DesignWorkers
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.result import DesignResult
 from fadiff_mapper.design.result_store import FORM, ResultStore
@@ -151,8 +152,8 @@ def enumerated(question: DesignQuestion, backend: str, store: Path) -> Enumerati
     with cluster_of(backend) as address:
         start, before = time.monotonic(), spent()
         result = search_design(question, DesignOptions(
-            "exhaustive", per_round=ROUND, neighbours=False, backend=backend, address=address, store=store,
-            jobs=None if address else WORKERS), on_progress=kill)
+            "exhaustive", per_round=ROUND, neighbours=False, store=store),
+            DesignWorkers(None if address else WORKERS, backend, address), on_progress=kill)
         wall, after = time.monotonic() - start, spent()
     keys = Counter(FORM.fullmatch(line)["key"] for file in store.glob("*.jsonl")
                    for line in file.read_bytes().splitlines(keepends=True))

@@ -22,6 +22,7 @@ from provenance import add_output, heading, markdown, row
 from resnet50 import write_resnet50
 
 from fadiff_mapper import load_network, read_space
+from fadiff_mapper.design.executors import DesignWorkers
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 
@@ -63,8 +64,9 @@ def measured(question: DesignQuestion, designs: int, jobs: int, folder: Path) ->
             if progress.evaluations in (ROUND, ROUND + designs):
                 told.append(spent())
 
-        search_design(question, DesignOptions("random", ROUND + designs, prune=False, neighbours=False, jobs=jobs,
-                                              per_round=ROUND, store=folder / "store"), on_progress=note)
+        search_design(question, DesignOptions("random", ROUND + designs, prune=False, neighbours=False,
+                                              per_round=ROUND, store=folder / "store"), DesignWorkers(jobs),
+                      on_progress=note)
     return told[1] - told[0]
 
 

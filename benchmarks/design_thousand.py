@@ -20,6 +20,7 @@ from provenance import add_output, heading, markdown, row
 from resnet50 import write_resnet50
 
 from fadiff_mapper import load_network, read_space
+from fadiff_mapper.design.executors import DesignWorkers
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import search_design
 
@@ -40,8 +41,8 @@ def main() -> None:
         question = DesignQuestion(read_space(options.space), (network,), (1.0,), fuse=False)
         start = time.monotonic()
         machine = search_design(question, DesignOptions(
-            "random", options.designs, time_limit=options.seconds, prune=False, neighbours=False, jobs=options.jobs,
-            store=options.store / "entries"))
+            "random", options.designs, time_limit=options.seconds, prune=False, neighbours=False,
+            store=options.store / "entries"), DesignWorkers(options.jobs))
         with pieces.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps([machine.evaluations, time.monotonic() - start]) + "\n")
     with markdown(options.output) as write:

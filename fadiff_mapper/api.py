@@ -333,6 +333,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         FadiffError: An option is out of range, something is not installed, no design evaluated is feasible (the message
             says which limit is to blame), or the folder cannot be written to.
     """
+    from fadiff_mapper.design.executors import DesignWorkers
     from fadiff_mapper.design.question import DesignOptions, DesignQuestion
     from fadiff_mapper.design.search_design import kept_back
     from fadiff_mapper.design.search_design import search_design as design_search
@@ -359,11 +360,11 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
                               seed, energy or space.energy or "estimate", strict, calibration)
     root = Path(output or ".")
     kept = store if store is not None else None if output is None else root / STORE
-    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, jobs, backend, address,
-                            shard, gap, None if kept is None else Path(kept), study)
+    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, shard, gap,
+                            None if kept is None else Path(kept), study)
     with nullcontext() if output is None else lock(root, {root: RUN_FILES}, files):
-        result = design_search(question, options, on_progress=on_progress, stopped=stopped, descent=descent,
-                               kept_back=0.0 if begun is None else kept_back(begun))
+        result = design_search(question, options, DesignWorkers(jobs, backend, address), on_progress=on_progress,
+                               stopped=stopped, descent=descent, kept_back=0.0 if begun is None else kept_back(begun))
         return result if output is None else write_open_folder(
             result, root, lambda: begun is not None and time_limit is not None and
             time.monotonic() > begun + time_limit)

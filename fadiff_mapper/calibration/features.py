@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.problem import Problem, extent
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 
 
@@ -102,13 +102,13 @@ def as_mapped(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun
     """The run of B mappings that the loops describe; steps and sets of weights are the temporal loops of the inner
     levels."""
     xp = array_namespace(nest.temporal)
-    extent = _column(bounds, nest)
+    column = _column(bounds, nest)
     inner, outer = nest.temporal[:-1], nest.temporal[-1]
     within = xp.prod(inner, axis=0)
     widest = xp.max(xp.prod(nest.spatial, axis=0), axis=0)
     side = _straight(widest, 2.0 ** xp.ceil(xp.log2(widest) - ROUNDING))
     product = all(bounds[d] == 1 for d in roles.windows) and sum(bounds[d] > 1 for d in roles.positions) <= 1
-    return TiledRun(extent, extent / outer, over(outer, range(len(bounds))),
+    return TiledRun(column, column / outer, over(outer, range(len(bounds))),
                     over(outer, (*roles.reduced, *roles.windows)), side, over(within, range(len(bounds))),
                     over(within, (*roles.reduced, *roles.windows, *roles.produced, *roles.groups)),
                     product)
@@ -205,8 +205,7 @@ def feature_table(program: str, problem: Problem, nest: Nest, word_bytes: float)
     pixels, all_pixels = (over(extents, [d for d in roles.positions if d not in roles.sliding])
                           for extents in (run.tile, run.bounds))
     for d, (window, stride, dilation) in zip(roles.sliding, roles.strides, strict=True):
-        along, whole = ((extents[d] - 1) * stride + 1 + dilation * (extents[window] - 1)
-                        for extents in (run.tile, run.bounds))
+        along, whole = (extent([(stride, points[d]), (dilation, points[window])]) for points in (run.tile, run.bounds))
         pixels = pixels * xp.where(along < run.bounds[d] * stride, along, run.bounds[d] * stride)
         all_pixels = all_pixels * whole
     windows = (*roles.windows, *roles.reduced)

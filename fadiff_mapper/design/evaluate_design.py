@@ -251,7 +251,7 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
     """
     network, weight, runs = question.networks[number], question.weights[number], question.runs[number]
     if not question.fuse:
-        joined = other_reads(network, specs[0])
+        joined = other_reads(network, specs[0], metric=question.mapping_metric)
         energy = joined.energy_pj + sum(times * entries[layer].energy_pj for layer, times in runs)
         cycles = round(joined.cycles) + sum(times * entries[layer].cycles for layer, times in runs)
         return NetworkFigures(network.name, weight, energy, cycles, energy, cycles), None

@@ -21,6 +21,7 @@ from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import Point
 from fadiff_mapper.network.result import NetworkResult
+from fadiff_mapper.search.options import MOST_THREADS
 
 BACKENDS = ("processes", "dask", "ray")  # processes of this machine, and the two kinds of cluster
 
@@ -32,6 +33,30 @@ TASKS = 16
 time at the end of a round."""
 
 RETRIES = 2  # workers of a Ray cluster that take on a task whose worker died, as for processes of this machine
+
+
+@dataclass(frozen=True)
+class DesignWorkers:
+    """Who evaluates designs. The answer does not depend on it."""
+
+    jobs: int | None = None  # designs at work at a time; None: one for each core
+    backend: str = "processes"  # one of `BACKENDS`
+    address: str | None = None
+    """The scheduler of a cluster, such as `tcp://host:8786`: all its workers take part. None: a cluster is started on
+    this machine."""
+
+    def check(self) -> None:
+        """Raises FadiffError for workers that cannot be had."""
+        if self.jobs is not None and not (isinstance(self.jobs, int) and 1 <= self.jobs <= MOST_THREADS):
+            raise FadiffError(f"jobs: found {self.jobs!r}; accepted: a whole number from 1 to {MOST_THREADS}")
+        if self.backend not in BACKENDS:
+            raise FadiffError(f"backend: found {self.backend!r}; accepted: {listed(BACKENDS)}")
+        if self.address is not None and self.backend == "processes":
+            raise FadiffError(f"address: found {self.address!r} with the backend processes, which are of this machine; "
+                              "accepted: an address with the backends dask and ray")
+        if self.jobs is not None and self.address is not None:
+            raise FadiffError(f"jobs: found {self.jobs} with the address {self.address}; accepted: one of them, as all "
+                              "workers of a cluster take part")
 
 
 class Evaluated(Protocol):
@@ -67,29 +92,24 @@ def _task(bench: DesignBench, point: Point, rivals: Sequence[tuple[float, ...]],
 
 
 @contextmanager
-def executor(bench: DesignBench, jobs: int | None = None, backend: str = "processes",
-             address: str | None = None) -> Iterator[Evaluated]:
+def executor(bench: DesignBench, workers: DesignWorkers) -> Iterator[Evaluated]:
     """The workers of one run, as a context manager; yields the function that evaluates points.
 
-    The answer depends neither on the number and order of workers nor on the worker of a design. `jobs` is the number of
-    workers, None: one for each core; one process is this one. With an address, such as `tcp://host:8786`, all workers
-    of that cluster take part; without, a cluster is started on this machine.
+    The answer depends neither on the number and order of workers nor on the worker of a design. One process is this
+    one.
 
     Raises FadiffError if the backend is unknown, not installed or not reachable.
     """
-    if backend not in BACKENDS:
-        raise FadiffError(f"backend: found {backend!r}; accepted: {listed(BACKENDS)}")
-    workers: AbstractContextManager[Shared]
-    if backend != "processes":
-        workers = _cluster(backend, jobs, address)
-    elif address is not None:
-        raise FadiffError(f"address: found {address!r} with the backend processes, which are of this machine; "
-                          "accepted: an address with the backends dask and ray")
+    workers.check()
+    most = workers.jobs or usable_cores()
+    running: AbstractContextManager[Shared]
+    if workers.backend != "processes":
+        running = _cluster(workers.backend, most, workers.address)
+    elif most > 1:
+        running = worker_processes(most, LOADED)
     else:
-        most = jobs or usable_cores()
-        workers = worker_processes(most, LOADED) if most > 1 else nullcontext(
-            lambda function, calls: (function(*call) for call in calls))
-    with workers as shared:
+        running = nullcontext(lambda function, calls: (function(*call) for call in calls))
+    with running as shared:
         def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]], end: float = inf,
                       first_kept: bool = False) -> Iterator[DesignOutcome | None]:
             found = shared(_task, [(bench, point, rivals, end, first_kept and place == 0)
@@ -121,12 +141,9 @@ def _answers(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> 
 
 
 @contextmanager
-def _cluster(backend: str, jobs: int | None, address: str | None) -> Iterator[Shared]:
+def _cluster(backend: str, jobs: int, address: str | None) -> Iterator[Shared]:
     """Shares calls among the workers of a cluster. Raises FadiffError."""
-    if jobs and address:
-        raise FadiffError(f"jobs: found {jobs} with the address {address}; accepted: one of them, as all workers of a "
-                          "cluster take part")
-    with (_dask if backend == "dask" else _ray)(jobs or usable_cores(), address) as cluster:
+    with (_dask if backend == "dask" else _ray)(jobs, address) as cluster:
         def shared(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Generator[Any, None, None]:
             size = max(1, int(len(calls) / (TASKS * max(1.0, cluster.workers()))))
             futures = deque(cluster.submit(function, calls[start:start + size])

@@ -13,7 +13,7 @@ from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.design.result import metric_exponents
 from fadiff_mapper.design.space import DesignSpace
 from fadiff_mapper.network.options import NetworkOptions, layer_search
-from fadiff_mapper.search.options import MOST_THREADS, SearchOptions, check_options
+from fadiff_mapper.search.options import SearchOptions, check_options
 from fadiff_mapper.workload import Operator, Workload
 
 
@@ -121,9 +121,6 @@ class DesignOptions:
     prune: bool = True  # whether to skip a design whose lower bound is no better than a known design
     neighbours: bool = True  # whether to map designs beside the best one at the end, see `search_design.settled`
     per_round: int | None = None  # designs proposed at a time; None: by the method. The answer depends on it
-    jobs: int | None = None  # parallel designs; None: one for each core. The answer does not depend on it
-    backend: str = "processes"  # one of `executors.BACKENDS`
-    address: str | None = None  # of the cluster, see `executors.executor`
     shard: tuple[int, int] | None = None  # (i, n): evaluates only the i-th of every n proposed designs, from 1
     gap: float | None = None
     """Share by which the best design may be above the best plan of the whole space: all other designs are bounded, and
@@ -147,12 +144,10 @@ def check_design_options(options: DesignOptions, question: DesignQuestion) -> No
     """Raises FadiffError for an option out of its range, or options that exclude each other or the question."""
     if options.method not in METHODS:
         raise FadiffError(f"method: found {options.method!r}; accepted: {listed(METHODS)}")
-    for name in ("evaluations", "per_round", "jobs"):
+    for name in ("evaluations", "per_round"):
         value = getattr(options, name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise FadiffError(f"{name.replace('_', ' ')}: found {value!r}; accepted: a whole number from 1")
-    if options.jobs is not None and options.jobs > MOST_THREADS:
-        raise FadiffError(f"jobs: found {options.jobs}; accepted: a whole number from 1 to {MOST_THREADS}")
     if options.time_limit is not None and not options.time_limit > 0:
         raise FadiffError(f"time limit: found {options.time_limit!r}; accepted: seconds greater than 0")
     if options.gap is not None:

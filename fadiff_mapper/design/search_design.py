@@ -22,7 +22,7 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError, attempted, listed
 from fadiff_mapper.design.bound_designs import BoundDesigns, DesignDescent
 from fadiff_mapper.design.evaluate_design import SLACK, DesignBench, design_bound, disagreement, evaluate_design
-from fadiff_mapper.design.executors import executor
+from fadiff_mapper.design.executors import DesignWorkers, executor
 from fadiff_mapper.design.layer_entries import OUT_OF_TIME, LeastFigures
 from fadiff_mapper.design.proposers import BLACK_BOX, ExhaustiveDesigns, OptunaDesigns, Proposer
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion, check_design_options, check_question
@@ -231,13 +231,14 @@ NO_DESCENT = ("PyTorch is not installed, so the method is bounds instead of grad
 SEARCH_ENDED = "search ended"  # the status of a search that was not interrupted
 
 
-def search_design(question: DesignQuestion, options: DesignOptions, *, on_progress: OnDesign = lambda _: None,
-                  stopped: Over = never, kept_back: float = 0.0,
+def search_design(question: DesignQuestion, options: DesignOptions, workers: DesignWorkers | None = None, *,
+                  on_progress: OnDesign = lambda _: None, stopped: Over = never, kept_back: float = 0.0,
                   descent: DesignDescent | None = None) -> DesignResult:
     """Searches the best designs of a space for some networks; see `api.search_design`.
 
-    `kept_back` are the seconds of the time limit that the caller has spent, or needs for the files; `descent` proposes
-    further designs for the method "gradient", None if that is not the default. The result has no front for some shards.
+    `workers` are by default processes of this machine. `kept_back` are the seconds of the time limit that the caller
+    has spent, or needs for the files. `descent` proposes further designs for the method "gradient"; None if that is not
+    the default. The result has no front for some shards.
 
     Raises:
         SpecError: The space is wrong.
@@ -247,6 +248,8 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
     notes = () if options.method is not None or descent else (NO_DESCENT,)
     options = replace(options, method=options.method or ("gradient" if descent else "bounds"))
     check_design_options(options, question)
+    workers = workers or DesignWorkers()
+    workers.check()
     assert (options.method == "gradient") == (descent is not None)
     check_question(question)
     archive = OutcomeTable({parameter.name: parameter.values for parameter in question.space.parameters},
@@ -272,7 +275,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         sampled = proposer if isinstance(proposer, OptunaDesigns) else None
         if sampled:
             stack.callback(sampled.leave)
-        with executor(bench, options.jobs, options.backend, options.address) as evaluated:
+        with executor(bench, workers) as evaluated:
             def in_time(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
                 """Evaluates designs within the clock's time, and notes when a round has its first mapping."""
                 if run.front and clock.left() < 0:

@@ -49,9 +49,14 @@ from fadiff_mapper.fusion.estimates import (
     sheet_of,
 )
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Stay
-from fadiff_mapper.fusion.group_cost import cycles_with_operators, operator_costs
+from fadiff_mapper.fusion.group_cost import (
+    OperatorChoices,
+    cycles_with_operators,
+    operator_choices,
+    operator_costs,
+)
 from fadiff_mapper.fusion.group_legality import structure_violations
-from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, summed
+from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, on_best_unit, summed
 from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.fusion.tile_steps import (
     StepClass,
@@ -63,7 +68,7 @@ from fadiff_mapper.fusion.tile_steps import (
 )
 from fadiff_mapper.inputs.spec.constraints import Constraints, LoopConstraint
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.model.vector_cost import vector_cost
+from fadiff_mapper.model.vector_cost import vector_costs
 from fadiff_mapper.search.mapspace.build import divisors
 from fadiff_mapper.workload.window_slide import WindowSlide
 
@@ -242,13 +247,13 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         every = [sized.candidate() for sized in (*_best_sizes(hardware, compiled, price, limit),
                                                  *_divided(hardware, compiled, price))]
         return distinct(sorted(every, key=lambda candidate: round(price(candidate.estimate), 9)))
-    limit += price(operators_alone(hardware, segment.links))
+    limit += price(operators_alone(hardware, segment.links, price.metric))
     halves = {home: words / 2 for home, words in compiled.usable.items()}  # so that tiles may be there twice
     found = [candidate for room in (compiled, replace(compiled, usable=halves))
              for sized in _best_sizes(hardware, room, price, limit)
              for candidate in _around_diagonal(hardware, room, sized, price)]
     found += [candidate for sized in _divided(hardware, compiled, price) for candidate in with_operators(
-        hardware, sized.candidate())]
+        hardware, sized.candidate(), price)]
     return distinct(sorted(found, key=lambda candidate: price(candidate.estimate)))
 
 
@@ -385,7 +390,7 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
     sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases, known)
     return [candidate for nest in nests_of(hardware, segment, dims, bases[-1].outputs_at)
             for sized in _best_of(sheet_of(compiled, nest, sizes), price)
-            for candidate in with_operators(hardware, sized.candidate())]
+            for candidate in with_operators(hardware, sized.candidate(), price)]
 
 
 def _finer(compiled: CompiledSegment, sized: SizedNest, price: NetworkPrice) -> SizedNest:
@@ -415,20 +420,22 @@ def _resized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase
     now = [loop.tile for loop in group.loops]
     return [resized for position, loop in enumerate(group.loops) for size in sizes(loop)
             for sized in _in_sizes(compiled, nest, price, [(*now[:position], size, *now[position + 1:])])
-            for resized in with_operators(hardware, sized.candidate())]
+            for resized in with_operators(hardware, sized.candidate(), price)]
 
 
-def operators_alone(hardware: Hardware, links: Iterable[FusedLink]) -> OperatingPoint:
-    """Energy and cycles of the operators between some layers on compute units, by themselves."""
-    costs = [vector_cost(each.operator, hardware.arch, hardware.tables) for link in links for each in link.operators]
+def operators_alone(hardware: Hardware, links: Iterable[FusedLink], metric: str) -> OperatingPoint:
+    """Energy and cycles of the operators between some layers by themselves, each on its best unit."""
+    costs = [on_best_unit(vector_costs(each.operator, hardware.arch, hardware.tables), metric)
+             for link in links for each in link.operators]
     return summed([OperatingPoint(own.energy_pj, own.cycles) for own in costs])
 
 
-def with_operators(hardware: Hardware, candidate: Candidate) -> list[Candidate]:
+def with_operators(hardware: Hardware, candidate: Candidate, price: NetworkPrice) -> list[Candidate]:
     """A candidate with the costs of the operators between its layers, less those of the same by themselves.
 
     Units and multiply-accumulators work in turn or, as another candidate, side by side, where tiles of intermediates
-    have room twice. None where no unit can do an operator from the home, or its operations in one pass.
+    have room twice. Each operator goes to the unit with which the group is best at this price. None where no unit can
+    do an operator from the home, or its operations in one pass.
     """
     if not candidate.segment.charged:
         return [candidate]
@@ -439,27 +446,47 @@ def with_operators(hardware: Hardware, candidate: Candidate) -> list[Candidate]:
         part = _executed(classes) / before
         estimate = OperatingPoint(part * estimate.energy_pj, part * estimate.cycles)
     try:
-        costs = operator_costs(hardware, group, classes)
+        choices = operator_choices(hardware, group, classes)
     except FadiffError:
         return []
-    left_out = operators_alone(hardware, group.links)
-    energy = estimate.energy_pj + group.repeat * sum(own.energy_pj for own in costs)
+    left_out = operators_alone(hardware, group.links, price.metric)
     for doubled in (True, False):
         home = hardware.arch.levels[hardware.level(group.links[0].stay.level)]
         own = replace(group, double_buffered=frozenset({home.name} if doubled else ()))
         if doubled and home.usable is not None and max(resident_words(own, layer_steps(own), home)) >= home.usable:
             continue
-        cycles, _ = cycles_with_operators(hardware, own, estimate.cycles / group.repeat, costs, {})
-        found.append(replace(candidate, group=own, left_out=left_out,
-                             estimate=OperatingPoint(energy, group.repeat * cycles).less(left_out)))
+        own, point = _on_units(hardware, own, estimate, choices, price)
+        found.append(replace(candidate, group=own, left_out=left_out, estimate=point.less(left_out)))
     return found
+
+
+def _on_units(hardware: Hardware, group: FusedGroup, layers: OperatingPoint, choices: OperatorChoices,
+              price: NetworkPrice) -> tuple[FusedGroup, OperatingPoint]:
+    """A group with the best units for its operators, as far as none of them alone could have a better one, and its
+    energy and cycles. `layers` are those of its layers."""
+    def on(units: Sequence[str]) -> tuple[FusedGroup, OperatingPoint]:
+        own = replace(group, units=tuple(units))
+        costs = operator_costs(own, choices)
+        cycles, _ = cycles_with_operators(hardware, own, layers.cycles / group.repeat, costs, {})
+        return own, OperatingPoint(layers.energy_pj + group.repeat * sum(each.energy_pj for each in costs),
+                                   group.repeat * cycles)
+    parts = [part for operator in choices for part in operator]
+    best, improved = on([on_best_unit(part, price.metric).unit for part in parts]), True
+    while improved:
+        improved = False
+        for index, part in enumerate(parts):
+            for name in [cost.unit for cost in part if cost.unit != best[0].units[index]]:
+                other = on([*best[0].units[:index], name, *best[0].units[index + 1:]])
+                if price(other[1]) < price(best[1]):
+                    best, improved = other, True
+    return best
 
 
 def _around_diagonal(hardware: Hardware, compiled: CompiledSegment, sized: SizedNest,
                      price: NetworkPrice) -> list[Candidate]:
     """A nest with its operators and, where blocks behind a causal mask are skipped, in halves, quarters and so on of
     queries and keys, as long as estimates fall: smaller blocks lie closer to the diagonal."""
-    found = with_operators(hardware, sized.candidate())
+    found = with_operators(hardware, sized.candidate(), price)
     mask = unmasked_steps(found[0].group) if found else None
     if mask is None:
         return found
@@ -470,7 +497,7 @@ def _around_diagonal(hardware: Hardware, compiled: CompiledSegment, sized: Sized
         tiles[rows] = -(-link.causal[1] // parts)
         tiles[keys] = _rounded(compiled.segment.problems[-1].bounds[dim] / parts, compiled.bases[-1].lanes.get(dim, 1))
         blocks = [candidate for other in _in_sizes(compiled, sized.sheet.nest, price, [tuple(tiles)])
-                  for candidate in with_operators(hardware, other.candidate())]
+                  for candidate in with_operators(hardware, other.candidate(), price)]
         now = min((price(candidate.estimate) for candidate in blocks), default=inf)
         if now >= least:
             return found

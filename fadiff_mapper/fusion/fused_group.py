@@ -94,7 +94,7 @@ class LinkOperator:
     def key(self) -> Hashable:
         """Equal for operators that do the same work, under any name."""
         own = self.operator
-        return own.op, own.read, own.written, self.joined, tuple((name, *sorted(counts.items()))
+        return own.op, own.read, own.written, self.joined, own.unit, tuple((name, *sorted(counts.items()))
                                                                  for name, counts in own.einsums)
 
 
@@ -233,6 +233,8 @@ class FusedGroup:
             chip, or the outermost one (spilled). Empty: they stay where they are summed up.
         second_reads: the residual operands that are read on the chip, instead of from outside.
         skips: True if blocks of scores that a causal mask hides wholly are left out.
+        units: the compute unit of each operator between the layers, one after the other; of a softmax in one pass each
+            of its parts has one (`group_cost.operator_choices`). Empty: the one with the least EDP of each.
         output_at: the level in which the last layer's output stays whole for later groups of the plan. Empty: it goes
             to the outermost level.
         lasting_words: words of levels that lasting tensors take while the group runs, read by it or not: those of
@@ -247,6 +249,7 @@ class FusedGroup:
     sums: str = ""
     second_reads: tuple[SecondRead, ...] = ()
     skips: bool = False
+    units: tuple[str, ...] = ()
     output_at: str = ""
     lasting_words: AnyMapping[str, int] = field(default_factory=dict)
 

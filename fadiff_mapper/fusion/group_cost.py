@@ -37,7 +37,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, Hardware, Shape
+from fadiff_mapper.fusion.prices import on_best_unit
 from fadiff_mapper.fusion.tile_steps import STATISTICS, LayerSteps, StepClass, layer_steps, step_classes
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
@@ -49,7 +51,7 @@ from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.tiles import Tiles
-from fadiff_mapper.model.vector_cost import Stream, VectorCost, memory_cycles, unit_cost
+from fadiff_mapper.model.vector_cost import Stream, VectorCost, memory_cycles, unit_costs
 from fadiff_mapper.workload.operations import one_pass_operations
 
 NOC = "networks"
@@ -368,7 +370,7 @@ def total_costs(hardware: Hardware,
     costs = []
     for group, evaluated in groups:
         parts = tuple(next(found) for _ in evaluated)
-        operators = operator_costs(hardware, group, [layer.classes for layer in evaluated])
+        operators = operator_costs(group, operator_choices(hardware, group, [layer.classes for layer in evaluated]))
         cycles, energy = sum(layer.cycles for layer in parts), sum(layer.energy_pj for layer in parts)
         busy: dict[str, float] = {}
         if operators:
@@ -405,13 +407,36 @@ def cycles_with_operators(hardware: Hardware, group: FusedGroup, layers: float, 
     return max(busy.values()) if group.side_by_side else layers + sum(each.cycles for each in operators), dict(busy)
 
 
-def operator_costs(hardware: Hardware, group: FusedGroup,
-                   classes: Sequence[Counter[StepClass]]) -> tuple[VectorCost, ...]:
-    """What compute units do in one run of a group: the cost of each operator between its layers, over all steps.
+OperatorChoices: TypeAlias = Sequence[Sequence[Sequence[VectorCost]]]
+"""For each operator between layers and each of its parts, the cost of the part on every unit that can do it."""
+
+
+def operator_costs(group: FusedGroup, choices: OperatorChoices) -> tuple[VectorCost, ...]:
+    """The cost of each operator on its units, `FusedGroup.units`.
+
+    Raises FadiffError where these are more or fewer than the parts of all operators, or one of them cannot do its part.
+    """
+    parts = [part for operator in choices for part in operator]
+    names = group.units or [on_best_unit(part, "edp").unit for part in parts]
+    if len(names) != len(parts):
+        raise FadiffError(f"units: found {len(names)}; accepted: one for each of {len(parts)} parts of operators")
+    found = []
+    for name, part in zip(names, parts, strict=True):
+        able = {cost.unit: cost for cost in part}
+        if name not in able:
+            raise FadiffError(f"units: found {name!r}; accepted: {listed(able)}")
+        found.append(able[name])
+    each = iter(found)
+    return tuple(reduce(VectorCost.plus, [next(each) for _ in operator]) for operator in choices)
+
+
+def operator_choices(hardware: Hardware, group: FusedGroup,
+                     classes: Sequence[Counter[StepClass]]) -> OperatorChoices:
+    """What compute units can do in one run of a group: the costs of each operator between its layers, over all steps.
 
     An operator works on every point of the intermediate that is computed, from the home and back; what it joins comes
     from the outermost level, unless it is read a second time on the chip. Of a softmax in one pass, scores, rows, sums
-    and results each have their own unit. `classes`: the steps of each layer.
+    and results are parts, each with its own unit. `classes`: the steps of each layer.
 
     Raises FadiffError where no unit can do an operator from the home.
     """
@@ -444,9 +469,8 @@ def operator_costs(hardware: Hardware, group: FusedGroup,
                 rest = hardware.level(group.statistics_at)
                 parts = [(on_scores, parts[0][1]), (on_rows, [Stream(rest, STATISTICS * rows, STATISTICS * rows)]),
                          *((operations, [Stream(rest, 0)]) for operations in on_sums)]
-            costs = [unit_cost(f"{own.node} ({own.op})", *one, hardware.arch, hardware.tables) for one in parts]
-            found.append(reduce(VectorCost.plus, costs))
-    return tuple(found)
+            found.append([unit_costs(own, *one, hardware.arch, hardware.tables) for one in parts])
+    return found
 
 
 def _layer_cost(needed: int, evaluated: EvaluatedLayer, counts: Counts, price: Cost, first: int) -> LayerCost:

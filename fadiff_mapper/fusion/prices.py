@@ -21,7 +21,7 @@ all operators without multiply-accumulates cost time and energy (`model.vector_c
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -29,7 +29,7 @@ from typing import Generic, TypeVar
 
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
-from fadiff_mapper.model.vector_cost import vector_cost
+from fadiff_mapper.model.vector_cost import VectorCost, vector_costs
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.producer_consumer import other_inputs
 
@@ -70,9 +70,14 @@ def summed(points: Sequence[OperatingPoint]) -> OperatingPoint:
     return OperatingPoint(sum(point.energy_pj for point in points), sum(point.cycles for point in points))
 
 
-def metric_value(point: OperatingPoint, metric: str) -> float:
+def metric_value(point: OperatingPoint | VectorCost, metric: str) -> float:
     """The value of "edp" in pJ * cycles, "energy" in pJ, or "delay" in cycles, to be minimised."""
     return {"edp": point.edp, "energy": point.energy_pj, "delay": point.cycles}[metric]
+
+
+def on_best_unit(costs: Iterable[VectorCost], metric: str) -> VectorCost:
+    """The cost of an operator, of those on several units, that is least in a metric; of equal ones the least EDP."""
+    return min(costs, key=lambda cost: (metric_value(cost, metric), cost.edp))
 
 
 @dataclass(frozen=True)
@@ -221,18 +226,27 @@ def word_costs(spec: Spec) -> WordCosts:
                      min(shared, read + written) * instances / float(machine.bandwidth_scale[-1].min() or 1.0) / last)
 
 
-def other_reads(workload: Workload, spec: Spec, left_out: Container[str] = ()) -> OperatingPoint:
+def other_reads(workload: Workload, spec: Spec, left_out: Container[str] = (),
+                metric: str | None = None) -> OperatingPoint:
     """Energy in pJ and cycles of a network besides its layers.
 
     On a design without compute units whole cycles of reading the other inputs of all element-wise operators; with units
     all operators without multiply-accumulates, one after the other, which read these inputs, too.
 
-    `spec`: any of its layers on the design; `left_out`: operators that do not count, with units, by node. Raises
-    FadiffError where no unit can do an operator.
+    Args:
+        workload: The network.
+        spec: Any of its layers on the design.
+        left_out: Operators that do not count, with units, by node.
+        metric: By which each operator goes to its unit. None: the least energy and the least cycles of any unit, for
+            bounds.
+
+    Raises:
+        FadiffError: No unit can do an operator.
     """
     if spec.arch.units:
-        found = [vector_cost(operator, spec.arch, spec.tables) for operator in workload.vector_operators()
+        found = [vector_costs(operator, spec.arch, spec.tables) for operator in workload.vector_operators()
                  if operator.node not in left_out]
-        return summed([OperatingPoint(own.energy_pj, own.cycles) for own in found])
+        energies, delays = ([on_best_unit(costs, metric or least) for costs in found] for least in ("energy", "delay"))
+        return OperatingPoint(sum(own.energy_pj for own in energies), sum(own.cycles for own in delays))
     costs = word_costs(spec)
     return summed([costs.fetched(operand.words) for operand in other_inputs(workload.nodes)])

@@ -18,6 +18,7 @@ import numpy as np
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
+from fadiff_mapper.fusion.prices import on_best_unit
 from fadiff_mapper.inference.blocks import ends_network, layer_network
 from fadiff_mapper.inference.language_model import LanguageModel, TracedModel
 from fadiff_mapper.inputs.native.arch import cycle_seconds
@@ -27,7 +28,7 @@ from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import Map, known, mapping
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.vector_cost import VectorCost, memory_cycles, vector_cost
+from fadiff_mapper.model.vector_cost import VectorCost, memory_cycles, vector_costs
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
@@ -229,7 +230,7 @@ def step_costs(model: LanguageModel | TracedModel, design: Design, steps: Sequen
                         SearchOptions((metric,), seed, threads=jobs), stopped=stopped, bounds=False)
     results = dict(zip(wanted, mapped, strict=True))
     return StepCosts(specs[0].arch, cycle_s, homes, tuple(mapped), tuple(
-        tuple(_shares(step, results, homes, specs[0], tensors)) for step in steps))
+        tuple(_shares(step, results, homes, specs[0], tensors, metric)) for step in steps))
 
 
 TENSORS = ("Weights", "Cache", "Activations")
@@ -344,7 +345,7 @@ def _steps(model: LanguageModel | TracedModel, batch: int, prompt: int, generate
 
 
 def _shares(step: Step, results: dict[tuple[int, Hashable], Result], homes: Homes, spec: Spec,
-            tensors: dict[str, DataSpace]) -> Iterator[OperatorShare]:
+            tensors: dict[str, DataSpace], metric: str) -> Iterator[OperatorShare]:
     def share(name: str, kind: str, unit: str, bound: str, runs: int, busy: Mapping[str, float],
               **each: float) -> OperatorShare:
         totals = {key: runs * value for key, value in each.items()}
@@ -370,7 +371,7 @@ def _shares(step: Step, results: dict[tuple[int, Hashable], Result], homes: Home
             cost, words = VectorCost(NOT_COUNTED, 0, 0, NOT_COUNTED, {}), 0
             if spec.arch.units:
                 arch, words = _up_to(spec, _home(step, node.name, homes)).arch, operator.read + operator.written
-                cost = vector_cost(operator, arch, spec.tables, tensors["Activations"])
+                cost = on_best_unit(vector_costs(operator, arch, spec.tables, tensors["Activations"]), metric)
             yield share(node.name, node.op, cost.unit, cost.bound, step.count, cost.busy, macs=0,
                         operations=sum(operator.operations.values()), cycles=cost.cycles, energy_pj=cost.energy_pj,
                         outermost_words=words)

@@ -174,6 +174,8 @@ static ProductUnits units_of(const py::dict& table) {
         units.beside[kind] = row<double>(table, "beside", 3)[kind];
         units.whole[kind] = row<double>(table, "whole", 3)[kind];
     }
+    units.holder = entry<double>(table, "holder");
+    for (int kind = 0; kind < 2; ++kind) units.holders[kind] = row<double>(table, "holders", 2)[kind];
     return units;
 }
 

@@ -208,10 +208,9 @@ static void count_accesses(const Layer& layer, Workspace& work) {
 
 Lanes slowdown(const Level& level, Lanes read, Lanes written) {
     Lanes slowest = 1.0;
-    const auto limit = [&](double given, Lanes asked) {
-        if (given < UNLIMITED) slowest = smaller(slowest, Lanes(given) / larger(asked, given));
-    };
-    limit(level.read_bandwidth, read), limit(level.write_bandwidth, written), limit(level.shared_bandwidth, read + written);
+    level.at_limited_ports(read, written, [&](Lanes asked, double given) {
+        slowest = smaller(slowest, Lanes(given) / larger(asked, given));
+    });
     return slowest;
 }
 
@@ -219,7 +218,7 @@ Lanes slowdown(const Level& level, Lanes read, Lanes written) {
 static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) {
     const Level& own = layer.level[level];
     const Lanes cycles = work.tiles.cycles;
-    if (std::min({own.read_bandwidth, own.write_bandwidth, own.shared_bandwidth}) >= UNLIMITED) return cycles;
+    if (!own.limited()) return cycles;
     const bool packed = layer.packed();
     Lanes read = 0.0, write = 0.0;
     for (int t = 0; t < layer.tensors; ++t) {

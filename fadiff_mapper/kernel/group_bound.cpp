@@ -190,6 +190,13 @@ struct ProductTile {
 
 }  // namespace
 
+// The largest divisor of a whole number up to a limit.
+static double divisor_at_most(double number, double most) {
+    double part = std::min(std::floor(most), number);
+    while (part > 1 && std::fmod(number, part) != 0) --part;
+    return part;
+}
+
 // The most points side by side, as many as divide a tile of some size in a range.
 static double side_by_side_at_most(double least, double most, double along) {
     double part = std::min(along, most);
@@ -240,7 +247,7 @@ namespace {
 struct Stream {
     const ProductTile& tile;        // the largest one
     std::array<double, 3> units;    // rows, columns, summands that are in the home at once, at least
-    std::array<double, 5> along;    // rows, columns that lie side by side at most, and so on
+    const ProductUnits& work;
     Lanes room;
     double unfinished;              // sums that fit inside the home
     bool windows[2];                // whether windows slide over an operand
@@ -248,10 +255,19 @@ struct Stream {
     // Whether blocks of some lines divide all of them, and points side by side divide a block.
     bool divides(int kind, double lines, double blocks) const {
         if (std::fmod(lines, blocks) != 0) return false;
-        const double block = lines / blocks, most = std::min(along[kind], block);
+        const double block = lines / blocks, most = std::min(work.along[kind], block);
         double part = units[kind];
         while (part <= most && std::fmod(block, part) != 0) ++part;
         return part <= most;
+    }
+
+    // Unfinished sums that fit beside each other in a block of so many rows and columns, 0: any number. Instances that
+    // hold them lie along lines of the block.
+    double sums_at_most(double rows, double columns) const {
+        double instances = 1;
+        for (const auto& [lines, most] : {std::pair(rows, work.holders[ROWS]), std::pair(columns, work.holders[COLUMNS])})
+            instances *= lines ? divisor_at_most(lines, most) : most;
+        return std::min(unfinished, work.holder * instances);
     }
 
     // A block of one operand stays, beside as many rows or columns of the other one as lie side by side. Where windows
@@ -294,11 +310,13 @@ struct Stream {
         double fewest = NEVER;
         for (double across = 1; across <= most_columns / wide && tile.one[lane] * across < fewest; ++across) {
             if (columns == most_columns && !divides(COLUMNS, columns, across)) continue;
-            const double left = tile.second ? space - columns / across : space;
-            const double most = std::min(unfinished / columns * across, tile.first ? left : left < 0 ? 0 : NEVER);
+            const double width = columns / across, whole_width = columns == most_columns ? width : 0;
+            const double left = tile.second ? space - width : space;
+            const double most = std::min(sums_at_most(0, whole_width) / width, tile.first ? left : left < 0 ? 0 : NEVER);
             if (!(most >= high)) continue;
             double down = std::max(std::ceil(rows / most * (1 - HIGHER)), 1.0);
-            while (rows == most_rows && down <= rows && !divides(ROWS, rows, down)) ++down;
+            while (rows == most_rows && down <= rows && !(
+                divides(ROWS, rows, down) && rows / down * width <= sums_at_most(rows / down, whole_width))) ++down;
             if (most_rows / down >= high) fewest = std::min(fewest, tile.one[lane] * across + tile.other[lane] * down);
         }
         return fewest;
@@ -371,7 +389,7 @@ struct Stream {
 static Lanes streamed(const Product& product, const Cuts& cuts, int index, Spaces passing, Lanes room, double unfinished,
                       const ProductUnits& units, std::size_t share, Lanes full, Lanes even, bool leaving) {
     const ProductTile tile(product, cuts.largest(index), cuts.loops, passing);
-    Stream stream{tile, {}, units.along, room, unfinished, {}};
+    Stream stream{tile, {}, units, room, unfinished, {}};
     for (int own = 0; own < 2; ++own)
         for (const Rank& rank : product.layer.spaces[product.operands[own]].ranks) stream.windows[own] |= rank.terms.size() > 1;
     const bool slides = product.slider >= 0 && (product.slider ? tile.second : tile.first);
@@ -525,7 +543,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
     Box tile;
     largest_tile(last, last_small, loops, tile.lanes);
     if (home_sums) resting += held(last, last.output, last_small, loops, adding);
-    else if (!order.spilled && !order.open) sums = words_of(last.spaces[last.output], tile.lanes);
+    else if (!order.spilled && !order.open) sums = volume(last.spaces[last.output], tile.lanes);
     Lanes least = NEVER;
     for (Lanes& own : room) own = own - resting, least = smaller(least, own);
     const Mask never = ((rounds > 1) & (sums > last.sums_room)) | (least < 0);
@@ -565,7 +583,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
                 inward += larger(own.inward[t] * times, fetched(layer, t, large, loops, 0, false) * own.done);
         // sums that leave the level in which they are added up come back to it
         const bool returns = ends && (home_sums || order.spilled);
-        const Lanes back = returns ? words_of(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : Lanes(0);
+        const Lanes back = returns ? volume(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : Lanes(0);
         double once = 0;
         for (const Operand& operand : outside[index]) once += own.once[operand.tensor];
         // a part of the work, with some cycles of the arithmetic and words from outside in all, to which some sums come back,

@@ -371,10 +371,9 @@ double Prover::bound(const Frame& frame, int level) const {
     }
     double busy = cycles_;
     for (int l = 0; l < levels_; ++l) {
-        const double limits[3] = {layer_.level[l].read_bandwidth, layer_.level[l].write_bandwidth, layer_.level[l].shared_bandwidth};
-        const double asked[3] = {reads_[l], writes_[l], reads_[l] + writes_[l]};
-        for (int i = 0; i < 3; ++i)
-            if (limits[i] < UNLIMITED) busy = std::max(busy, std::ceil(asked[i] / limits[i] * (1 - 1e-12)));
+        layer_.level[l].at_limited_ports(reads_[l], writes_[l], [&](double asked, double given) {
+            busy = std::max(busy, std::ceil(asked / given * (1 - 1e-12)));
+        });
     }
     for (int l = 0; l < levels_; ++l) energy += busy * leaking_[l];
     return value(energy, busy + layer_.network_latency, accessed);

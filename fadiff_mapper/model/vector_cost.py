@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.spec.arch import Architecture, ComputeUnit, StorageLevel
 from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.tables import Tables, storage_energy
+from fadiff_mapper.model.energy_latency import through_ports
 from fadiff_mapper.workload.operations import VectorOperator
 
 WORD = DataSpace("Activations", ())  # a tensor whose elements are words
@@ -29,6 +30,11 @@ class VectorCost:
     energy_pj: float
     bound: str  # what sets the time: the unit or a memory
     busy: Mapping[str, float]  # cycles that the unit and each memory need
+
+    @property
+    def edp(self) -> float:
+        """Energy-delay product in pJ * cycles."""
+        return self.energy_pj * self.cycles
 
     def plus(self, other: VectorCost) -> VectorCost:
         """Both, one after the other."""
@@ -47,30 +53,37 @@ class Stream:
     written: float = 0  # words from the unit to there
 
 
-def vector_cost(operator: VectorOperator, arch: Architecture, tables: Tables,
-                element: DataSpace = WORD) -> VectorCost:
-    """The cost of an operator by itself; arguments and errors as for `unit_cost`."""
-    return unit_cost(f"{operator.node} ({operator.op})", operator.operations,
-                     [Stream(len(arch.levels) - 1, operator.read, operator.written)], arch, tables, element)
+def vector_costs(operator: VectorOperator, arch: Architecture, tables: Tables,
+                 element: DataSpace = WORD) -> list[VectorCost]:
+    """The cost of an operator by itself on every unit that can do it; arguments and errors as for `unit_costs`."""
+    return unit_costs(operator, operator.operations,
+                      [Stream(len(arch.levels) - 1, operator.read, operator.written)], arch, tables, element)
 
 
-def unit_cost(name: str, operations: Mapping[str, float], streams: Sequence[Stream], arch: Architecture, tables: Tables,
-              element: DataSpace = WORD) -> VectorCost:
-    """The cost of operations on the unit that is fastest, of equally fast ones on the one that takes least energy.
+def unit_costs(operator: VectorOperator, operations: Mapping[str, float], streams: Sequence[Stream],
+               arch: Architecture, tables: Tables, element: DataSpace = WORD) -> list[VectorCost]:
+    """The cost of some operations of an operator, accesses included, on every unit that can do them.
+
+    Able is a unit that has all operations and takes its operands from these memories, or further in; if the network
+    names a unit for the operator, that one alone.
 
     `element` has the bits of the elements that pass through the memories; by default one is a word of every memory.
 
-    Raises FadiffError where no unit of the design that takes its operands there, or further in, can do all operations.
+    Raises SpecError where there is no such unit, or none of the name that the network says.
     """
-    near = [unit for unit in arch.units if all(unit.level <= stream.level for stream in streams)]
+    name = f"{operator.node} ({operator.op})"
+    if operator.unit and operator.unit not in [unit.name for unit in arch.units]:
+        raise operator.where.error(f'{name}: the design has no unit "{operator.unit}"',
+                                   listed([unit.name for unit in arch.units]))
+    meant = [unit for unit in arch.units if operator.unit in ("", unit.name)]
+    near = [unit for unit in meant if all(unit.level <= stream.level for stream in streams)]
     able = [unit for unit in near if operations.keys() <= unit.operations.keys()]
     if not able:
         lacking = min((operations.keys() - unit.operations.keys() for unit in near), key=len, default=operations)
         found = "; ".join(f"{unit.name} with {', '.join(unit.operations)}" for unit in near) or "none"
-        raise FadiffError(f"{name}: no unit of the design does {listed(sorted(lacking))} beside its other operations "
-                          f"(found: {found}); accepted: a unit with {listed(sorted(operations))}")
-    costs = [_on(operations, streams, unit, arch, tables, element) for unit in able]
-    return min(costs, key=lambda cost: (cost.cycles, cost.energy_pj))
+        raise operator.where.error(f"{name}: no unit of the design does {listed(sorted(lacking))} beside its other "
+                                   f"operations (found: {found})", f"a unit with {listed(sorted(operations))}")
+    return [_on(operations, streams, unit, arch, tables, element) for unit in able]
 
 
 def _on(operations: Mapping[str, float], streams: Sequence[Stream], unit: ComputeUnit, arch: Architecture,
@@ -94,6 +107,5 @@ def _on(operations: Mapping[str, float], streams: Sequence[Stream], unit: Comput
 
 def memory_cycles(level: StorageLevel, reads: float, writes: float) -> float:
     """Cycles in which each instance of a memory reads and writes so many words; 0 without a limit."""
-    return max((words / bandwidth for words, bandwidth in (
-        (reads, level.read_bandwidth), (writes, level.write_bandwidth), (reads + writes, level.shared_bandwidth))
-        if bandwidth is not None), default=0.0)
+    return max((words / bandwidth for words, bandwidth in through_ports(reads, writes, level) if bandwidth is not None),
+               default=0.0)

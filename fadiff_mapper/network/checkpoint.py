@@ -170,7 +170,7 @@ def _plain(group: FusedGroup) -> dict[str, Any]:
                        str(link.elsewhere), str(link.company), link.distance]
                       for link in group.links],
             "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "sums": group.sums,
-            "double_buffered": sorted(group.double_buffered), "skips": group.skips,
+            "double_buffered": sorted(group.double_buffered), "skips": group.skips, "units": group.units,
             "output_at": group.output_at, "lasting_words": dict(group.lasting_words),
             "second_reads": [[read.first, read.tensor, read.behind, dict(read.dims)] for read in group.second_reads]}
 

@@ -547,7 +547,8 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             "back": layer.least.back,
             "summing": [(layer.done * cycles, each) for cycles, each in layer.least.summing],
             "unfinished": sums_room(layer.spec, home, float(usable)),
-            **product_units(layer, problem, cuts[index], {space.name for space in outside} <= keep),
+            **product_units(layer, problem, cuts[index], {space.name for space in outside} <= keep,
+                            home if index < len(segment.links) else len(layer.spec.constraints.levels) - 1),
             "through": sum(1 << t for t in through),
             "brought": sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
             "once": [0.0 if space.name in brought else layer.done * touched_words(space, problem.bounds)
@@ -578,7 +579,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
                       [[number[dim] for dim in dims if dim in own] for own in shared])
 
 
-def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home: bool) -> dict[str, Any]:
+def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home: bool, most: int) -> dict[str, Any]:
     """The units of a layer side by side in the kernel's form, if it is a product of two operands in the home.
 
     One operand at least has no windows, each dimension of the output moves an operand, and each other one both.
@@ -588,6 +589,7 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
         problem: Its problem as in the group.
         cut: The dimensions that shared loops may cut.
         in_home: Whether the home keeps both operands in every mapping.
+        most: The first levels, so many, of which some hold unfinished sums.
     """
     operands = [space for space in problem.dataspaces if space is not problem.output]
     plain = [space for space in problem.dataspaces if all(
@@ -603,11 +605,19 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
     windows = {term.dimension for space in operands for rank in space.ranks if len(rank) > 1 for term in rank}
     kinds = [output.dimensions & first - second, output.dimensions & second - first, own - windows - output.dimensions]
     groups = first & second & output.dimensions
+    holders = [(index, here) for index, here in enumerate(layer.spec.constraints.levels[:most])
+               if output.name not in here.bypass]
+    holder, instances = inf, [1.0, 1.0]     # words of each instance of the only level for unfinished sums, and these
+    if len(holders) == 1 and output.name in holders[0][1].keep and (
+            room := layer.spec.arch.levels[holders[0][0]].usable) is not None:
+        holder = float(room)
+        instances = [layer.least.instances(holders[0][0], frozenset(kind)) for kind in kinds[:2]]
     return {"units": {
         "computes": layer.done * problem.computes, "most": layer.least.units(dims),
         "along": [layer.least.units(frozenset(kind)) for kind in (*kinds, groups, dims.difference(groups, *kinds))],
         "beside": [layer.least.units(dims - kind) for kind in kinds],
-        "whole": [0.0 if cut & kind else float(prod(problem.bounds[dim] for dim in kind)) for kind in kinds]}}
+        "whole": [0.0 if cut & kind else float(prod(problem.bounds[dim] for dim in kind)) for kind in kinds],
+        "holder": holder, "holders": instances}}
 
 
 def sums_room(spec: Spec, most: int, otherwise: float) -> float:

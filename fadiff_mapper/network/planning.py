@@ -192,7 +192,8 @@ class PlanningRun:
             self.results, self.padded, strict=True)])
         repeats = repeats_of(self.workload)
         self.alone = {name: base.whole.times(repeats[name]) for name, base in self.bases.items()}
-        self.joined, self.word_costs = other_reads(self.workload, spec), word_costs(spec)
+        self.joined = other_reads(self.workload, spec, metric=self.options.metric)
+        self.word_costs = word_costs(spec)
         self.total = covered_total(self.alone, (), self.joined)
 
     def take_segments(self, found: Sequence[Segment]) -> None:

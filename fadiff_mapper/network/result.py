@@ -12,7 +12,7 @@ from fadiff_mapper.base.atomic_files import lock
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
-from fadiff_mapper.fusion.prices import NOTHING, CoverPart, OperatingPoint, other_reads
+from fadiff_mapper.fusion.prices import NOTHING, CoverPart, OperatingPoint, on_best_unit, other_reads
 from fadiff_mapper.fusion.segments import links_within, over_all_runs
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
@@ -20,7 +20,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.stats import Stats
-from fadiff_mapper.model.vector_cost import VectorCost, vector_cost
+from fadiff_mapper.model.vector_cost import VectorCost, vector_costs
 from fadiff_mapper.network.one_design import by_node, with_bounds
 from fadiff_mapper.search.lower_bound.assemble import percent_above
 from fadiff_mapper.search.result import Result
@@ -354,7 +354,7 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
     record."""
     alone = by_node(workload, results)
     operators = {node.name: node.layer for node in workload.layers if node.layer}
-    joined = other_reads(workload, results[0].spec)
+    joined = other_reads(workload, results[0].spec, metric=options["metric"])
 
     def one_by_one(names: Sequence[str]) -> Totals:
         """Energy and cycles of some layers one by one, all repeats together."""
@@ -394,11 +394,11 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
                    for entry, result in zip(workload.distinct(), results, strict=True))
     return NetworkResult(workload, hardware, layers, tuple(outcomes), stats, unfused, tuple(history), options, status,
                          time_s, Totals(joined.energy_pj, round(joined.cycles)), apart, bound,
-                         _operators(workload, hardware, outcomes))
+                         _operators(workload, hardware, outcomes, options["metric"]))
 
 
-def _operators(workload: Workload, hardware: Hardware,
-               groups: Sequence[GroupInNetwork]) -> tuple[OperatorInNetwork, ...]:
+def _operators(workload: Workload, hardware: Hardware, groups: Sequence[GroupInNetwork],
+               metric: str) -> tuple[OperatorInNetwork, ...]:
     """Every operator without multiply-accumulates in a plan, on a design with compute units."""
     if not hardware.arch.units:
         return ()
@@ -408,7 +408,8 @@ def _operators(workload: Workload, hardware: Hardware,
         names = [name for link in links_within(workload, group.nodes) for name in link.through if name in vectors]
         inside |= {name: (number, group.group.repeat, own)
                    for name, own in zip(names, group.cost.operators, strict=True)}
-    costs = {name: inside.get(name) or (None, 1, vector_cost(operator, hardware.arch, hardware.tables))
+    costs = {name: inside.get(name) or (None, 1, on_best_unit(
+        vector_costs(operator, hardware.arch, hardware.tables), metric))
              for name, operator in vectors.items()}
     return tuple(OperatorInNetwork(name, vectors[name].op, number, own.unit, own.bound, runs * own.energy_pj,
                                    runs * own.cycles) for name, (number, runs, own) in costs.items())

@@ -95,6 +95,7 @@ class Node:
     # for a softmax behind a causal mask, the number of queries that follow one another in a sequence, of which the last
     # one sees all keys and each one before it a key less; rows beyond them begin anew (query heads that share keys)
     causal: int = 0
+    unit: str = ""  # for nodes without multiply-accumulates, the compute unit on which it has to run; "" for any
     where: Where = field(default=Where("network"), compare=False, repr=False)  # place in the source, for messages
 
     @property

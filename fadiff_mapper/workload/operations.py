@@ -16,8 +16,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.shapes import whole_axes
@@ -84,6 +85,8 @@ class VectorOperator:
     output: Shape  # extents of the tensor that it writes
     read: int  # words that it reads, scales and shifts of norms among them
     einsums: tuple[tuple[str, Mapping[str, int]], ...]  # its Einsums in order, each with its operations by kind
+    unit: str = ""  # the compute unit on which it has to run; "" for any
+    where: Where = field(default=Where("network"), compare=False, repr=False)  # place in the source, for messages
 
     @property
     def written(self) -> int:
@@ -162,7 +165,7 @@ def vector_operator(node: Node, operands: Iterable[Shape | None]) -> VectorOpera
     else:
         joined = len(node.inputs) + len(node.constants) - 1 if node.kind == "join" and node.op != "where" else 1
         einsums.append((node.op, _times(POINT[node.op], points * max(joined, 1))))
-    return VectorOperator(node.name, node.op, inputs, output, read, tuple(einsums))
+    return VectorOperator(node.name, node.op, inputs, output, read, tuple(einsums), node.unit, node.where)
 
 
 def _times(operations: str, number: int) -> Counter[str]:

@@ -21,6 +21,7 @@ from fadiff_mapper.calibration.calibrate import calibrate
 from fadiff_mapper.calibration.correction import Calibration, calibration_text, read_calibration
 from fadiff_mapper.calibration.measured_points import MeasuredLayer, read_measured
 from fadiff_mapper.cli import main
+from fadiff_mapper.design.executors import DesignWorkers
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.inputs.load import read_document
@@ -183,7 +184,8 @@ def test_designs_are_ranked_by_corrected_cycles(tmp_path: Path) -> None:
     network = small_network()
     question = DesignQuestion(read_space(SPACE), (network,), (1.0,), fuse=False, energy="dosa",
                               calibration=calibration())
-    found = search_design(question, DesignOptions("random", 2, jobs=1, neighbours=False, store=tmp_path))
+    found = search_design(question, DesignOptions("random", 2, neighbours=False, store=tmp_path),
+                          DesignWorkers(1))
     assert found.best.cycles == pytest.approx(found.mapped_networks[0].corrected_cycles)
     assert found.best.cycles != found.mapped_networks[0].stats.cycles
     assert "corrected" in found.status

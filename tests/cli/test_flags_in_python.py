@@ -13,6 +13,7 @@ import pytest
 import fadiff_mapper as fm
 from fadiff_mapper.cli import program_parser
 from fadiff_mapper.cli.mcp_server import serve
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.search.explanation.explain_run import RunExplanation
 
 RENAMED = {"files": "sources", "variables": "jinja_data", "lenient": "strict", "quiet": "on_progress",
@@ -64,7 +65,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     return dict(commands.choices)
 
 
-@pytest.mark.parametrize("options", [fm.SearchOptions, fm.NetworkOptions])
+@pytest.mark.parametrize("options", [fm.SearchOptions, fm.NetworkOptions, DesignOptions, DesignQuestion])
 def test_options_are_at_most_a_dozen(options: type) -> None:
     assert len(inspect.signature(options).parameters) <= 12
 

@@ -17,7 +17,7 @@ from small_spaces import small_question
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design import layer_entries
 from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.executors import executor
+from fadiff_mapper.design.executors import DesignWorkers, executor
 from fadiff_mapper.design.proposers import all_points
 
 
@@ -25,7 +25,7 @@ from fadiff_mapper.design.proposers import all_points
 def test_two_processes_find_what_one_finds_in_the_order_of_the_points(tmp_path: Path) -> None:
     bench = DesignBench(small_question(tmp_path), None)
     points = list(all_points(bench.question.space))[:6]
-    with executor(bench, jobs=2) as evaluated:
+    with executor(bench, DesignWorkers(jobs=2)) as evaluated:
         found = list(evaluated(points, []))
     assert found == [evaluate_design(bench, point) for point in points]
 
@@ -38,7 +38,7 @@ def test_a_killed_worker_of_a_cluster_loses_nothing(tmp_path: Path) -> None:
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None,
                                   silence_logs="CRITICAL") as cluster:
         victim = next(iter(cluster.workers.values())).pid
-        with executor(bench, backend="dask", address=cluster.scheduler_address) as evaluated:
+        with executor(bench, DesignWorkers(backend="dask", address=cluster.scheduler_address)) as evaluated:
             outcomes = evaluated(points, [])
             found = [next(outcomes)]
             os.kill(victim, signal.SIGKILL)
@@ -56,7 +56,7 @@ def test_a_cluster_of_this_machine_takes_no_module_from_the_working_folder(
     for name in ("multiprocessing", "pickle", "socket", "tornado"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)\n")
     monkeypatch.chdir(tmp_path)
-    with executor(bench, backend="dask") as evaluated:
+    with executor(bench, DesignWorkers(backend="dask")) as evaluated:
         assert list(evaluated([(0, 0)], [])) == [evaluate_design(bench, (0, 0))]
     assert not (tmp_path / "ran").exists()
     assert "PYTHONSAFEPATH" not in os.environ
@@ -67,7 +67,7 @@ def test_a_killed_worker_of_a_ray_cluster_loses_nothing(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     bench = DesignBench(small_question(tmp_path), tmp_path / "store")
     points = list(all_points(bench.question.space))
-    with executor(bench, jobs=2, backend="ray") as evaluated:
+    with executor(bench, DesignWorkers(jobs=2, backend="ray")) as evaluated:
         outcomes = evaluated(points, [])
         found = [next(outcomes)]
         os.kill(min(pid for pid in ray_workers()), signal.SIGKILL)
@@ -83,7 +83,7 @@ def ray_workers() -> list[int]:
 
 def test_no_design_is_begun_after_the_end_of_a_round(tmp_path: Path) -> None:
     bench = DesignBench(small_question(tmp_path), None)
-    with executor(bench, jobs=1) as evaluated:
+    with executor(bench, DesignWorkers(jobs=1)) as evaluated:
         assert list(evaluated([(0, 0), (0, 1)], [], time.time() - 1)) == [None, None]
         first, other = evaluated([(0, 0), (0, 1)], [], time.time() - 1, first_kept=True)
     assert first is not None and first.feasible and first.cut_short
@@ -104,7 +104,7 @@ def test_designs_that_are_being_mapped_at_the_end_of_a_round_are_given_up(
     monkeypatch.setattr(layer_entries, "search_all", late)
     bench = DesignBench(small_question(tmp_path), tmp_path / "store")
     end = time.time() + 0.3
-    with executor(bench, jobs=1) as evaluated:
+    with executor(bench, DesignWorkers(jobs=1)) as evaluated:
         found = list(evaluated([(0, 0), (0, 1)], [], end, first_kept))
     assert [each is None for each in found] == [not first_kept, True]
     stored = [file.read_text() for file in tmp_path.glob("store/*.jsonl")]
@@ -116,7 +116,7 @@ def test_plans_of_the_best_design_come_from_its_worker(tmp_path: Path) -> None:
     question = replace(small_question(tmp_path), fuse=True)
     bench = DesignBench(question, tmp_path / "store")
     points = list(all_points(question.space))[-2:]
-    with executor(bench, jobs=2) as evaluated:
+    with executor(bench, DesignWorkers(jobs=2)) as evaluated:
         best = min(evaluated(points, []), key=lambda outcome: outcome.edp)
     assert bench.planned == best.point
     kept, = bench.networks_at(best.point)
@@ -130,15 +130,15 @@ def test_plans_of_the_best_design_come_from_its_worker(tmp_path: Path) -> None:
     ({"address": "tcp://host:8786"}, "address: found 'tcp://host:8786' with the backend processes"),
     ({"backend": "dask", "jobs": 4, "address": "tcp://host:8786"}, "jobs: found 4 with the address tcp://host:8786"),
 ])
-def test_workers_that_cannot_be_had_are_refused(settings: dict[str, str], message: str, tmp_path: Path) -> None:
-    with pytest.raises(FadiffError, match=message), executor(DesignBench(small_question(tmp_path), None), **settings):
-        pass
+def test_workers_that_cannot_be_had_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(FadiffError, match=message):
+        DesignWorkers(**settings).check()
 
 
 def test_a_backend_that_is_not_installed_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(FadiffError, match=r'pip install "fadiff-mapper\[dask\]"'), \
-            executor(DesignBench(small_question(tmp_path), None), backend="dask"):
+            executor(DesignBench(small_question(tmp_path), None), DesignWorkers(backend="dask")):
         pass
 
 
@@ -160,7 +160,7 @@ def test_a_worker_unpacks_the_bench_of_a_run_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_workers_leave_an_interruption_to_the_run(tmp_path: Path) -> None:
     bench, before = DesignBench(small_question(tmp_path), None), signal.getsignal(signal.SIGINT)
-    with executor(bench, jobs=2) as evaluated:
+    with executor(bench, DesignWorkers(jobs=2)) as evaluated:
         list(evaluated([(0, 0), (0, 1)], []))
         ignored = [int(fields["SigIgn"], 16) for fields in map(status_of, Path("/proc").glob("[0-9]*"))
                    if fields.get("PPid") == str(os.getpid()) and "worker_processes" in fields["command"]]

@@ -20,6 +20,7 @@ from fadiff_mapper.design import executors as executors_module
 from fadiff_mapper.design import layer_entries as entries_module
 from fadiff_mapper.design import search_design as final_module
 from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.executors import DesignWorkers
 from fadiff_mapper.design.layer_entries import OUT_OF_TIME, layer_entries
 from fadiff_mapper.design.proposers import all_points
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
@@ -42,9 +43,9 @@ def truth(store: Path, tmp_path_factory: pytest.TempPathFactory) -> list[DesignO
     return [evaluate_design(bench, point) for point in all_points(bench.question.space)]
 
 
-def searched(question: DesignQuestion, **settings: Any) -> DesignResult:
-    options = DesignOptions(**{"method": "random", "jobs": 1, "neighbours": False} | settings)
-    return search_design(question, options, descent=descent_for_designs(options.method))
+def searched(question: DesignQuestion, jobs: int = 1, **settings: Any) -> DesignResult:
+    options = DesignOptions(**{"method": "random", "neighbours": False} | settings)
+    return search_design(question, options, DesignWorkers(jobs), descent=descent_for_designs(options.method))
 
 
 @pytest.mark.slow
@@ -249,8 +250,8 @@ def test_time_and_interruption_end_a_search_with_what_there_is(store: Path, tmp_
     def stopped() -> bool:
         return len(steps) >= 2
 
-    machine = search_design(question, DesignOptions("exhaustive", jobs=1, store=store), on_progress=steps.append,
-                            stopped=stopped)
+    machine = search_design(question, DesignOptions("exhaustive", store=store), DesignWorkers(1),
+                            on_progress=steps.append, stopped=stopped)
     assert machine.status == "interrupted: the best designs so far"
     assert len(machine.outcomes) == 2
     assert isinstance(steps[-1], DesignProgress)

@@ -14,6 +14,7 @@ from small_spaces import NETWORK, small_network, small_question, small_space
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import main
+from fadiff_mapper.design.executors import DesignWorkers
 from fadiff_mapper.design.proposers import BLACK_BOX, OptunaDesigns
 from fadiff_mapper.design.question import DesignOptions
 from fadiff_mapper.design.result import DesignOutcome
@@ -94,8 +95,9 @@ def test_of_two_processes_one_is_killed_and_nothing_is_lost_or_twice(method: str
 
 def test_one_process_with_a_study_answers_as_without(tmp_path: Path) -> None:
     question = small_question(tmp_path, SECTION, metrics=("energy", "delay"))
-    alone, shared = (search_design(question, DesignOptions("tpe", 20, jobs=1, store=tmp_path / "store", study=study))
-                     for study in (None, "ours"))
+    alone, shared = (
+        search_design(question, DesignOptions("tpe", 20, store=tmp_path / "store", study=study), DesignWorkers(1))
+        for study in (None, "ours"))
     assert list(alone.outcomes) == list(shared.outcomes)
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fadiff_mapper import NetworkOptions, NetworkResult, Workload, load_network, map_network
+from fadiff_mapper import NetworkOptions, NetworkResult, Workload, load_network, map_network, save_network
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import evaluate_group
 from fadiff_mapper.fusion.segments import segments
 from fadiff_mapper.inputs.yaml.load import load_file
-from fadiff_mapper.model.vector_cost import vector_cost
+from fadiff_mapper.model.vector_cost import vector_costs
 from fadiff_mapper.network.checkpoint import batch_key
 from fadiff_mapper.network.tile_mappings import LIGHT
 from fadiff_mapper.output.network_files import plan_yaml
@@ -54,7 +55,7 @@ def plan(design: str = TPU, fuse: bool = True, tokens: int = TOKENS) -> NetworkR
 def test_layer_by_layer_every_operator_is_charged_by_itself() -> None:
     apart = plan(fuse=False)
     spec = apart.layers[0].spec
-    costs = {own.node: vector_cost(own, spec.arch, spec.tables) for own in apart.workload.vector_operators()}
+    costs = {own.node: vector_costs(own, spec.arch, spec.tables)[0] for own in apart.workload.vector_operators()}
     assert list(costs) == ["norm", "scaled", "softmax"]
     layers = apart.workload.totals([(each.stats.energy_pj, each.stats.cycles) for each in apart.layers])
     assert apart.stats.energy_pj == pytest.approx(layers.energy_pj + sum(own.energy_pj for own in costs.values()))
@@ -123,6 +124,43 @@ def test_plans_without_units_and_softmax_are_those_recorded(network: str, design
     found = map_network(load_network(f"bundled:networks/{network}"), f"bundled:arch/{design}",
                         NetworkOptions(threads=1))
     assert (found.stats.energy_pj, found.stats.cycles) == (energy, cycles)
+
+
+def test_operators_of_a_group_share_the_units_so_that_it_is_best() -> None:
+    """One unit would work on the softmax and on the operator behind it, one after the other."""
+    spec = plan().layers[0].spec
+    (unit,) = spec.arch.units
+    two = replace(spec, arch=replace(spec.arch, units=(unit, replace(unit, name="Second"))))
+    found = map_network(attention("gelu"), two, NetworkOptions(threads=1), metric="delay")
+    (group,) = found.groups
+    assert {cost.unit for cost in group.cost.operators} == {"VectorUnit", "Second"}
+    assert evaluate_group(found.hardware, group.group) == group.cost
+    one = map_network(attention("gelu"), spec, NetworkOptions(threads=1), metric="delay")
+    assert found.stats.cycles < 0.8 * one.stats.cycles
+    together = replace(group.group, units=("VectorUnit",) * len(group.group.units))
+    assert evaluate_group(found.hardware, together).cycles > group.cost.cycles
+    for units, said in ((("Third",) * len(together.units), "found 'Third'; accepted: VectorUnit, Second"),
+                        (("Second",), f"found 1; accepted: one for each of {len(together.units)} parts")):
+        with pytest.raises(FadiffError, match=said):
+            evaluate_group(found.hardware, replace(together, units=units))
+
+
+def test_a_network_file_names_the_unit_of_an_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = plan().layers[0].spec
+    (unit,) = spec.arch.units
+    slow = replace(unit, name="Slow", lanes=1)
+    two = replace(spec, arch=replace(spec.arch, units=(unit, slow)))
+    named = build_workload("named", [replace(node, unit="Slow") if node.name in ("norm", "scaled") else node
+                                     for node in attention().nodes])
+    save_network(named, tmp_path / "named.yaml")
+    read = load_network(tmp_path / "named.yaml")
+    assert [own.unit for own in read.vector_operators()] == ["Slow", "Slow", ""]
+    found = map_network(read, two, NetworkOptions(threads=1))
+    assert [own.unit for own in found.operators] == ["Slow", "Slow", "VectorUnit"]
+    assert main(["network", str(tmp_path / "named.yaml"), TPU, "-o", str(tmp_path / "out")]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f'{tmp_path / "named.yaml"}:' in said and not (tmp_path / "out").exists()
+    assert 'workload.graph[0]: norm (layernorm): the design has no unit "Slow"; accepted: VectorUnit' in said
 
 
 def test_an_operation_that_no_unit_can_do_is_refused_by_name() -> None:

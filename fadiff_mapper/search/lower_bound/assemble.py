@@ -35,7 +35,7 @@ from fadiff_mapper.search.lower_bound.least_traffic import (
     keep_choice,
     least_total,
 )
-from fadiff_mapper.search.lower_bound.parallel import most_units, parallelism
+from fadiff_mapper.search.lower_bound.parallel import most_instances, most_units, parallelism
 from fadiff_mapper.search.mapspace.build import MapSpace, factor_ranges
 
 METRIC_NAMES = {"edp": "EDP", "energy": "energy", "delay": "delay", "last_level_accesses": "last level accesses"}
@@ -362,6 +362,7 @@ class LeastInSteps:
             levels, or none, may keep them.
         summing: For each port of that level its cycles, and those of a sum that comes back.
         units: Multiply-accumulates in use at most, by loops over some dimensions alone.
+        instances: Instances of a level in use at most, likewise.
     """
 
     energy: float
@@ -372,6 +373,7 @@ class LeastInSteps:
     back: float
     summing: Sequence[tuple[float, float]]
     units: Callable[[frozenset[str]], float]
+    instances: Callable[[int, frozenset[str]], float]
 
 
 def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int, copied: bool) -> LeastInSteps | None:
@@ -438,4 +440,4 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int, copied: boo
     return LeastInSteps(energy + copying, cycles, within + copying, busy, inward,
                         sum(float(whole.fill[level, output]) for level in where),
                         [min(port) for port in zip(*summing, strict=True)],
-                        cache(partial(most_units, space, inputs.spread)))
+                        cache(partial(most_units, space, inputs.spread)), partial(most_instances, inputs.spread))

@@ -105,6 +105,11 @@ def most_units(space: MapSpace, spread: Spread, dims: frozenset[str]) -> float:
     return float(parallelism(space, own, ()).macs.max())
 
 
+def most_instances(spread: Spread, level: int, dims: frozenset[str]) -> float:
+    """The most instances of a level in use by spatial loops over some dimensions alone."""
+    return float(math.prod(most for each in spread.widest[level + 1:] for name, most in each.items() if name in dims))
+
+
 def _undominated(states: set[tuple[int, ...]], over: Over) -> set[tuple[int, ...]]:
     """The states without those that another state of the same units along X and Y exceeds in sharing."""
     by_extent: dict[tuple[int, int], list[tuple[int, ...]]] = {}

@@ -127,13 +127,14 @@ def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
         macs = reader.take("macs", natural, None) if kind in ("reduce", "pool") else None
         constants = reader.take("constants", _each(_shape), ()) if kind in ("join", "rows") else ()
         causal = reader.take("causal", positive, 0) if op == "softmax" else 0
+        unit = reader.take("unit", text, "")
         what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
         if op == NOT_UNDERSTOOD:
             macs, possible = (reader.take(key, natural, None) for key in ("macs", "possible"))
         if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(inputs) != 1:
             raise reader.at("from").error(f"{name} ({op}) reads {len(inputs)} tensors", "one")
         node = Node(name, op, inputs, shape, window=window, axes=axes, macs=macs, what=what, possible=possible,
-                    constants=constants, causal=causal, where=where)
+                    constants=constants, causal=causal, unit=unit, where=where)
     reader.finish(f' of the node "{name}"')
     return node
 
@@ -256,7 +257,7 @@ def network_text(network: Workload) -> str:
                       "dilation": list(node.window.dilation)}
         extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
                  "what": node.what or None, "experts": node.experts or None, "macs": node.macs,
-                 "possible": node.possible, "causal": node.causal or None,
+                 "possible": node.possible, "causal": node.causal or None, "unit": node.unit or None,
                  "constants": [list(shape) for shape in node.constants] or None,
                  "out": None if node.shape is None else list(node.shape)}
         body["graph"].append(entry | {key: value for key, value in extra.items() if value is not None})
