@@ -100,7 +100,8 @@ def calibration(options: argparse.Namespace) -> Calibration | None:
 
 
 def add_dimensions(parser: argparse.ArgumentParser) -> None:
-    """Adds --dim NAME=N, --shape NAME=NxN, --value NAME=N and --busy-experts N, for commands that read a network."""
+    """Adds --dim NAME=N, --shape NAME=NxN, --value NAME=N, --busy-experts N and --no-folding, for commands that read a
+    network."""
     parser.add_argument("--dim", dest="dims", action="append", default=[], type=dimension, metavar="NAME=N",
                         help="a number for a named dimension of an ONNX model's inputs, such as batch=1")
     parser.add_argument("--shape", dest="shapes", action="append", default=[], type=shape, metavar="NAME=NxNxN",
@@ -111,12 +112,20 @@ def add_dimensions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--busy-experts", type=int, metavar="N",
                         help="spread the rows of mixtures of experts evenly over N experts; by default over those that "
                              "the file says")
+    add_folding(parser)
+
+
+def add_folding(parser: argparse.ArgumentParser) -> None:
+    """Adds --no-folding, for commands that charge all operators."""
+    parser.add_argument("--no-folding", action="store_true",
+                        help="every transpose, slice, concatenation, repetition and padding is a copy of its own, in "
+                             "place of another order in which the operators around it read and write")
 
 
 def sizes(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `load_network` that `add_dimensions` adds."""
     return {"dims": dict(options.dims), "shapes": dict(options.shapes), "values": dict(options.values),
-            "busy_experts": options.busy_experts, "bits": options.bits}
+            "busy_experts": options.busy_experts, "bits": options.bits, "fold": not options.no_folding}
 
 
 def add_vary(parser: argparse.ArgumentParser) -> None:

@@ -29,7 +29,7 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
                  example_kwargs: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None,
                  shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, int] | None = None,
                  busy_experts: int | None = None, name: str | None = None,
-                 bits: Mapping[str, Any] | str | None = None) -> Workload:
+                 bits: Mapping[str, Any] | str | None = None, fold: bool = True) -> Workload:
     """Reads a network. Files are data: weights are not read, nothing is executed.
 
     Args:
@@ -46,6 +46,8 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         name: name of the network; by default the name of the file, graph or class.
         bits: bits of an element by tensor of the layers' problems (see `load`), in place of those in a file; or
             "auto", as the types of a PyTorch module or ONNX model say.
+        fold: Whether rearrangements (transposes, slices, concatenations, repetitions, padding) are folded into the
+            operators around them; else each is a copy of its own, which compute units pay for (`Workload.unfolded`).
 
     Returns:
         The checked network.
@@ -54,6 +56,9 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         SpecError: a mistake in the source, with its place.
         FadiffError: a source of another kind.
     """
+    if not fold:
+        return load_network(source, example_inputs, example_kwargs=example_kwargs, dims=dims, shapes=shapes,
+                            values=values, busy_experts=busy_experts, name=name, bits=bits).unfolded()
     typed = bits == "auto"
     if isinstance(bits, Mapping):
         return with_bits(load_network(
