@@ -11,12 +11,13 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion.prices import on_best_unit
 from fadiff_mapper.inference.blocks import ends_network, layer_network
 from fadiff_mapper.inference.language_model import LanguageModel, TracedModel
@@ -33,6 +34,9 @@ from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Node, Operator, Workload
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PAGE = 128
 """Tokens of which mapped lengths of a cache are multiples: as many as a usual array is wide."""
@@ -149,6 +153,12 @@ class InferenceResult:
                 found.update({name: share.steps * cycles * self.cycle_s
                               for name, cycles in share.busy.items()})
         return {name: float(seconds) for name, seconds in found.most_common() if seconds}
+
+    def to_dataframe(self) -> DataFrame:
+        """A pandas table: a row for each operator of each mapped step. Raises FadiffError without pandas."""
+        require("pandas", "pandas", "to_dataframe()")
+        from fadiff_mapper.output.frames import inference_frame
+        return inference_frame(self)
 
 
 @dataclass(frozen=True)
