@@ -471,6 +471,8 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
     """
     data, varied = dict(jinja_data or {}), tuple(_varied(vary))
     first = {parameter.name: parameter.values[0] for parameter in varied}
+    if both := [name for name in first if name in data]:
+        raise Where("vary").error(f"found {listed(both)}, which a variable of the templates (-D) fixes", "one of them")
     document = read_document(*sources, jinja_data={**data, **first})
     if not is_v04(document):
         raise document.where.error("the architecture of a design space is no tree of nodes",

@@ -25,6 +25,7 @@ from fadiff_mapper.output.drawing import (
 )
 from fadiff_mapper.output.network_page import page_template
 from fadiff_mapper.output.run_files import versions
+from fadiff_mapper.workload.coverage import folded_in_words
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1080.0, 320.0, 92.0, 980.0, 22.0, 276.0
 """Pixels of the drawing of curves, and of the edges of its field."""
@@ -53,7 +54,7 @@ def record(result: InferenceResult) -> dict[str, Any]:
     return {
         "model": asdict(result.model) if isinstance(result.model, LanguageModel) else {"name": result.model.name},
         "design": result.design, "prompt": result.prompt, "generate": result.generate,
-        "cycle_s": result.cycle_s, "versions": versions(),
+        "cycle_s": result.cycle_s, "versions": versions(), "folded_into_neighbours": result.folded,
         "batches": [{
             "batch": outcome.batch, "time_to_first_token_s": outcome.first_token_s, "seconds": outcome.seconds,
             "time_per_token_s": per_token(outcome), "tokens_per_s": outcome.tokens_per_s,
@@ -185,4 +186,5 @@ def inference_html(result: InferenceResult) -> str:
     return page_template("inference.html.jinja").render(
         result=result, versions=versions(), colours=COLOURS, times=times, memory=memory,
         roofline=draw_roofline(result), bounds=bounds, legend=legend,
-        operators=operators, per_token=per_token, uncounted=result.uncounted())
+        operators=operators, per_token=per_token, uncounted=result.uncounted(),
+        folded=folded_in_words(result.folded))

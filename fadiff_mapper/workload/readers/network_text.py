@@ -28,6 +28,7 @@ from fadiff_mapper.inputs.yaml.located import (
     Map,
     Reader,
     T,
+    boolean,
     integer,
     mapping,
     natural,
@@ -39,6 +40,7 @@ from fadiff_mapper.inputs.yaml.located import (
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Folded, Node, Operator, Window, Workload, build_workload, make_operator
 from fadiff_mapper.workload.node import GENERIC, INPUT, KIND, NOT_UNDERSTOOD
+from fadiff_mapper.workload.operations import COPIES
 from fadiff_mapper.workload.operator import TEMPLATES, problem_operator, sliding
 
 VERSION = 1  # version of the format
@@ -128,13 +130,15 @@ def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
         constants = reader.take("constants", _each(_shape), ()) if kind in ("join", "rows") else ()
         causal = reader.take("causal", positive, 0) if op == "softmax" else 0
         unit = reader.take("unit", text, "")
+        moves = reader.take("moves", boolean, False) if op in COPIES else False
         what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
         if op == NOT_UNDERSTOOD:
             macs, possible = (reader.take(key, natural, None) for key in ("macs", "possible"))
         if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(inputs) != 1:
             raise reader.at("from").error(f"{name} ({op}) reads {len(inputs)} tensors", "one")
         node = Node(name, op, inputs, shape, window=window, axes=axes, macs=macs, what=what, possible=possible,
-                    constants=constants, causal=causal, unit=unit, where=where)
+                    constants=constants, causal=causal, unit=unit, moves=moves,
+                    where=where)
     reader.finish(f' of the node "{name}"')
     return node
 
@@ -258,6 +262,7 @@ def network_text(network: Workload) -> str:
         extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
                  "what": node.what or None, "experts": node.experts or None, "macs": node.macs,
                  "possible": node.possible, "causal": node.causal or None, "unit": node.unit or None,
+                 "moves": node.moves or None,
                  "constants": [list(shape) for shape in node.constants] or None,
                  "out": None if node.shape is None else list(node.shape)}
         body["graph"].append(entry | {key: value for key, value in extra.items() if value is not None})
