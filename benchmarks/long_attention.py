@@ -1,13 +1,13 @@
-"""The EDP that fusion saves on attention of 16 heads of 64 words, from 2,048 to 131,072 tokens, with its softmax charged.
+"""The EDP that fusion saves on attention of 16 heads of 64 words, from 2,048 to 131,072 tokens, softmax charged.
 
     python benchmarks/long_attention.py [--tokens N ...] [-o FILE]
 
-Two products with a softmax in between, planned by `map_network`. `gemmini_large` has no compute units: of the softmax in
-one pass, the words of maxima, denominators and corrected sums are charged. `tpu_v4i_like` has a vector unit, which
-charges every operation of the softmax and of its corrections, too. "Exponential" is the saving with an exponential in the
-place of the softmax, on the design without units: it needs no whole rows and no corrections, so the difference is what
-these charges take. Loops are dimensions with the extents of their tiles, outermost first, of the product behind the
-softmax: C are keys, N queries.
+Two products with a softmax in between, planned by `map_network`. `gemmini_large` has no compute units: of the softmax
+in one pass, the words of maxima, denominators and corrected sums are charged. `tpu_v4i_like` has a vector unit, which
+charges every operation of the softmax and of its corrections, too. "Exponential" is the saving with an exponential in
+the place of the softmax, on the design without units: it needs no whole rows and no corrections, so the difference is
+what these charges take. Loops are dimensions with the extents of their tiles, outermost first, of the product behind
+the softmax: C are keys, N queries.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def main() -> None:
                     attention(tokens, "exp"), design, NetworkOptions(threads=1))
                 loops = [f"{loop.dim} in {loop.tile:,}" for outcome in plan.groups for loop in outcome.group.loops]
                 write(row(name, f"{tokens:,}", f"{plan.unfused_stats.edp:.6g}", f"{plan.stats.edp:.6g}",
-                          f"{plan.gain:.2%}", f"{other.gain:.2%}" if other else "", "" if plan.gap is None else f"{plan.gap:.1%}",
-                          form(plan), " ".join(loops), plan.groups[0].cost.bound if plan.groups else "",
-                          f"{plan.time_s:.1f}"))
+                          f"{plan.gain:.2%}", f"{other.gain:.2%}" if other else "",
+                          "" if plan.gap is None else f"{plan.gap:.1%}", form(plan), " ".join(loops),
+                          plan.groups[0].cost.bound if plan.groups else "", f"{plan.time_s:.1f}"))
 
 
 if __name__ == "__main__":
