@@ -124,14 +124,14 @@ TINY: float
 ILLEGAL: float
 SAME: float
 
-class Quantity(_Enum):
-    edp: Quantity
-    share: Quantity
+class Metric(_Enum):
+    edp: Metric
+    share: Metric
 
 class Stage(_Enum): ...
 
 class Chains:
-    def __init__(self, layer: Layer, space: SpaceTables, terms: Sequence[tuple[float, Quantity]],
+    def __init__(self, layer: Layer, space: SpaceTables, terms: Sequence[tuple[float, Metric]],
                  room_words: np.ndarray | None, room_counted: np.ndarray | None, seed: int,
                  sparse: SparseTables | None = None, sums: tuple[float, float] = (1.0, 1.0),
                  seconds: float = ...) -> None: ...
@@ -156,11 +156,11 @@ class Prover:
     """Bounds parts of a map space and searches them; loops of outer levels are pairs of factors and order, [D] each.
 
     Built with the bounds, the temporal factors of each level and dimension, the order of each level's loops as inner,
-    free and outer ones, and the number of the metric in `METRICS`.
+    free and outer ones, and the metric.
     """
 
     def __init__(self, layer: Layer, bounds: list[float], factors: list[list[list[float]]],
-                 orders: list[tuple[list[int], list[int], list[int]]], metric: int) -> None: ...
+                 orders: list[tuple[list[int], list[int], list[int]]], metric: Metric) -> None: ...
     # Takes up a scheme: spatial factors [L * D], levels that keep each data space [L * T], layouts. Returns its bound.
     def begin(self, spatial: Sequence[float], keep: Sequence[bool],
               layouts: Sequence[tuple[Sequence[int], Sequence[bool]]]) -> float: ...

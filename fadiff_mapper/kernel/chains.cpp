@@ -27,12 +27,8 @@ static double now() {
 double Objective::value(const Scores& scores) const {
     if (!scores.legal) return ILLEGAL + scores.excess;
     double sum = 0;
-    for (const Term& term : terms) {
-        const double quantity = term.quantity == EDP ? scores.cycles * scores.energy : term.quantity == ENERGY ? scores.energy
-                                : term.quantity == DELAY ? scores.cycles
-                                : term.quantity == SHARE ? price.of(scores.energy, scores.cycles) : scores.last_level_accesses;
-        sum += term.weight * std::log(quantity + TINY);
-    }
+    for (const Term& term : terms)
+        sum += term.weight * std::log(metric_of(term.metric, scores.energy, scores.cycles, scores.last_level_accesses, price) + TINY);
     return std::isnan(sum) ? ILLEGAL : sum;
 }
 

@@ -20,15 +20,14 @@ constexpr double TINY = 1e-30, ILLEGAL = 1e6;
 // doubles, far below a word more or less.
 constexpr double SAME = 1e-9;
 
-// Metrics as one number to minimise (search/best_so_far.py): the sum of weight * log(quantity).
+// Metrics as one number to minimise (search/best_so_far.py): the sum of weight * log(metric).
 struct Objective {
-    enum Quantity { EDP, ENERGY, DELAY, LAST_LEVEL_ACCESSES, SHARE };
     struct Term {
         double weight;
-        Quantity quantity;
+        Metric metric;
     };
     std::vector<Term> terms;
-    Price price{1, 1};  // of which SHARE is the value
+    Price price{1, 1};  // of which Metric::SHARE is the value
 
     double value(const Scores& scores) const;
 };

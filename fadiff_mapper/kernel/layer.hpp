@@ -199,4 +199,17 @@ struct Price {
     }
 };
 
+// What a search minimises of one mapping (inputs/spec/spec.py:metric_of), or its price as a part of a network.
+enum class Metric { EDP, ENERGY, DELAY, LAST_LEVEL_ACCESSES, SHARE };
+
+inline double metric_of(Metric metric, double energy, double cycles, double accessed, const Price& price) {
+    switch (metric) {
+        case Metric::EDP: return energy * cycles;
+        case Metric::ENERGY: return energy;
+        case Metric::DELAY: return cycles;
+        case Metric::LAST_LEVEL_ACCESSES: return accessed;
+        default: return price.of(energy, cycles);
+    }
+}
+
 }  // namespace fadiff

@@ -261,7 +261,7 @@ static void add_spaces(py::module_& module) {
 // ---- Search
 
 static std::unique_ptr<OneCall<Chains>> chains_of(const Layer& layer, const MapSpace& space,
-                                             const std::vector<std::pair<double, Objective::Quantity>>& terms,
+                                             const std::vector<std::pair<double, Metric>>& terms,
                                              const std::optional<Array<double>>& words,
                                              const std::optional<Array<bool>>& counted, std::uint64_t seed,
                                              const Design& sparse, std::pair<double, double> sums, double seconds) {
@@ -274,7 +274,7 @@ static std::unique_ptr<OneCall<Chains>> chains_of(const Layer& layer, const MapS
         room = {{words->data(), words->data() + words->size()}, {counted->data(), counted->data() + counted->size()}};
     }
     Objective objective{{}, {sums.first, sums.second}};
-    for (auto [weight, quantity] : terms) objective.terms.push_back({weight, quantity});
+    for (auto [weight, metric] : terms) objective.terms.push_back({weight, metric});
     return std::make_unique<OneCall<Chains>>(layer, space, objective, room, seed, sparse, seconds);
 }
 
@@ -297,9 +297,9 @@ static py::list history_of(Chains& chains, std::size_t first) {
 static void add_chains(py::module_& module) {
     using Release = py::call_guard<py::gil_scoped_release>;
     module.attr("ILLEGAL") = ILLEGAL, module.attr("TINY") = TINY, module.attr("SAME") = SAME;
-    py::enum_<Objective::Quantity>(module, "Quantity")
-        .value("edp", Objective::EDP).value("energy", Objective::ENERGY).value("delay", Objective::DELAY)
-        .value("last_level_accesses", Objective::LAST_LEVEL_ACCESSES).value("share", Objective::SHARE);
+    py::enum_<Metric>(module, "Metric")
+        .value("edp", Metric::EDP).value("energy", Metric::ENERGY).value("delay", Metric::DELAY)
+        .value("last_level_accesses", Metric::LAST_LEVEL_ACCESSES).value("share", Metric::SHARE);
     py::enum_<Chains::Stage>(module, "Stage")
         .value("start", Chains::START).value("refine", Chains::REFINE).value("polish", Chains::POLISH);
     const auto in = [](const char* name) { return py::arg(name); };

@@ -81,15 +81,6 @@ double Prover::distinct(int t, const double* points, bool box) const {
     return words;
 }
 
-double Prover::value(double energy, double cycles, double accessed) const {
-    switch (metric_) {
-        case Metric::EDP: return energy * cycles;
-        case Metric::ENERGY: return energy;
-        case Metric::DELAY: return cycles;
-        default: return accessed;
-    }
-}
-
 double Prover::begin(const Scheme& scheme) {
     const Scheme before = std::exchange(scheme_, scheme);
     crossings_.clear();

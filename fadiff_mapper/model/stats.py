@@ -12,6 +12,7 @@ import numpy as np
 from fadiff_mapper.base.text_formats import html_table
 from fadiff_mapper.inputs.native.tables import ComponentArea
 from fadiff_mapper.inputs.spec.problem import DataSpace
+from fadiff_mapper.inputs.spec.spec import metric_of
 from fadiff_mapper.model.evaluate import Evaluation, SparseEvaluation
 from fadiff_mapper.model.interconnects import interconnect_faults
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -80,9 +81,7 @@ class Stats:
 
     def of(self, metric: str) -> float:
         """The value of a metric that a search can minimise: edp, energy, delay or last_level_accesses."""
-        if metric == "last_level_accesses":
-            return float(storage_accesses(self.levels[-1]))
-        return float({"edp": self.edp, "energy": self.energy_pj, "delay": self.cycles}[metric])
+        return float(metric_of(metric, self.energy_pj, self.cycles, storage_accesses(self.levels[-1])))
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers under Timeloop's names.

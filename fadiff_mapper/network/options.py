@@ -8,6 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS
 from fadiff_mapper.search.options import (
     MODELS,
     SearchOptions,
@@ -18,7 +19,7 @@ from fadiff_mapper.search.options import (
 if TYPE_CHECKING:
     from fadiff_mapper.calibration.correction import Calibration
 
-METRICS = ("edp", "energy", "delay")
+METRICS = tuple(METRIC_EXPONENTS)
 
 METHODS = ("annealing", "gradient")
 """Where mappings and groups come from: annealed mappings and enumerated groups; both, and a gradient descent on the

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, at_latest, never
-from fadiff_mapper.kernel._kernel import Chains, Decision, Quantity, SpaceTables
+from fadiff_mapper.kernel._kernel import Chains, Decision, Metric, SpaceTables
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT, SearchOutcome
 from fadiff_mapper.search.layer_family import LayerFamily, first_of, temporal_orders
@@ -88,7 +88,7 @@ def chains_of(task: MappingTask, options: SearchOptions, space: SpaceTables, dea
     terms = ([("share", SHARE_WEIGHT)] if task.sums is not None
              else [(name, PRIORITY ** i) for i, name in enumerate(options.priorities)])
     words, counted = (task.room.words, task.room.counted) if task.room else (None, None)
-    return Chains(task.layer.compiled, space, [(float(weight), Quantity.__members__[name]) for name, weight in terms],
+    return Chains(task.layer.compiled, space, [(float(weight), Metric.__members__[name]) for name, weight in terms],
                   words, counted, options.seed, sums=task.sums or (1.0, 1.0),
                   sparse=None if task.sparse is None else task.sparse.compiled, seconds=deadline - time.monotonic())
 
