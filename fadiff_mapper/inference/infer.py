@@ -203,10 +203,8 @@ def infer(model: LanguageModel | TracedModel, design: Design, *, batch: Sequence
     arch, cycle_s, operators = costs.arch, costs.cycle_s, tuple(share for step in costs.shares for share in step)
     outcomes = tuple(_outcome(model, number, prompt, generate, cycle_s, operators, [
         arch.levels[level].name for level in costs.homes[number]]) for number in batch)
-    dram, ports = arch.levels[-1], (arch.levels[-1].read_bandwidth, arch.levels[-1].write_bandwidth)
-    bandwidth = dram.shared_bandwidth or (ports[0] + ports[1] if ports[0] and ports[1] else None)
     return InferenceResult(model, arch.name.removesuffix("_top_level"), prompt, generate, cycle_s,
-                           arch.arithmetic.instances, bandwidth and bandwidth * dram.instances, outcomes, operators,
+                           arch.arithmetic.instances, arch.levels[-1].total_bandwidth, outcomes, operators,
                            costs.mapped, dict(sum(kinds.values(), Counter())))
 
 
