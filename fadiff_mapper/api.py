@@ -480,15 +480,16 @@ def calibrate(measured: Path_, arch: Source | Sequence[Source], *, program: str 
 def quickstart(folder: Path_) -> list[Path]:
     """Writes a small design, a layer, a network and a space of designs, with comments, into a new folder.
 
-    Schemas beside them let editors complete and check the design and the layer.
+    Schemas beside them let editors complete and check all four.
     Raises FadiffError where the folder has one of these files already, or cannot be written to.
     """
     from fadiff_mapper.base import bundled_files
     from fadiff_mapper.base.text_formats import json_text
-    from fadiff_mapper.inputs.schema import json_schema
+    from fadiff_mapper.output.schema import json_schema
     root, texts = Path(folder), {path.name: path.read_text(encoding="utf-8")
                                  for path in sorted((bundled_files.ROOT / "quickstart").glob("*.yaml"))}
-    texts |= {f"{kind}.schema.json": json_text(json_schema(kind)) + "\n" for kind in ("arch", "problem")}
+    texts |= {f"{kind}.schema.json": json_text(json_schema(kind)) + "\n"
+              for kind in ("arch", "problem", "network", "space")}
     for name in texts:
         if (root / name).exists():
             raise FadiffError(f"{root / name}: is there already; accepted: a new folder")

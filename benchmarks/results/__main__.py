@@ -10,7 +10,8 @@ package, so that a stopped command goes on where it was, and all data are of one
 are named and left out otherwise. With `--jobs 2` runs go on two at a time, the longest first, and those that measure
 time one by one afterwards. `--quick` asks whether the recorded figures hold here: it makes shorter runs into
 build/results, in less than 30 minutes on a free machine, and build/results/compared.md holds every figure that they
-share with the recorded ones to these. Times differ between machines, and so may what a search finds within a time.
+share with the recorded ones to these. Times differ between machines, and so may what a search finds within a time;
+counts and means of a short run are over fewer cases.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def measure(names: list[str], options: argparse.Namespace, data: Path) -> None:
                                    env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"})
             tables = read_tables(file.read_text(encoding="utf-8")) if file.exists() else []
         if ended.returncode or not any(table.rows for table in tables):
-            print(f"{name}: failed\n{ended.stderr[-2000:]}", flush=True)
+            print(f"{name}: failed\n{ended.stderr[-2000:] or 'no rows: does it need a library?'}", flush=True)
             return
         record = Record(recorded_command(name, options.quick), package, today(),
                         f"{processor()}, {os.cpu_count()} cores, {instructions()}", tables)

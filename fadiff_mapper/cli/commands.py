@@ -388,7 +388,7 @@ def quickstart(options: argparse.Namespace) -> None:
     api.quickstart(options.folder)
     say(f"{options.folder} has a design, a layer, a network and a space of designs, with comments. Try in this folder:")
     for words in ("map design.yaml layer.yaml -o layer", "explain layer", "network network.yaml design.yaml -o network",
-                  "design space.yaml network.yaml --evaluations 5 -o space"):
+                  "design space.yaml network.yaml --arch design.yaml --evaluations 5 -o space"):
         say(f"  fadiff-mapper {words}")
 
 

@@ -130,11 +130,22 @@ class Metric(_Enum):
 
 class Stage(_Enum): ...
 
+class Program(_Enum): ...
+
+class Correction(_Table):
+    BLOCK: float
+    ROUNDING: float
+    BEAT: float
+    LINE: float
+    PAGE: float
+    CACHE: float
+    WIDEST: float
+
 class Chains:
     def __init__(self, layer: Layer, space: SpaceTables, terms: Sequence[tuple[float, Metric]],
                  room_words: np.ndarray | None, room_counted: np.ndarray | None, seed: int,
-                 sparse: SparseTables | None = None, sums: tuple[float, float] = (1.0, 1.0),
-                 seconds: float = ...) -> None: ...
+                 sparse: SparseTables | None = None, correction: Correction | None = None,
+                 sums: tuple[float, float] = (1.0, 1.0), seconds: float = ...) -> None: ...
     def start_random(self, count: int) -> None: ...
     def start_at(self, nest: Arrays) -> None: ...
     def begin(self, rounds: int, temperature_start: float, temperature_end: float, rounds_least: int,
