@@ -33,9 +33,9 @@ double Objective::value(const Scores& scores) const {
 }
 
 Chains::Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
-               std::shared_ptr<const sparse::SparseDesign> design, double seconds)
+               std::shared_ptr<const sparse::SparseDesign> design, std::optional<Correction> correction, double seconds)
     : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), random_(seed),
-      evaluator_(layer_, space_.residual(), std::move(design)), near_(layer_), changes_(LANES),
+      evaluator_(layer_, space_.residual(), std::move(design), std::move(correction)), near_(layer_), changes_(LANES),
       best_value_(std::numeric_limits<double>::infinity()), start_(now()), deadline_(start_ + seconds) {
     if (!room) return;
     room_.emplace(layer_);

@@ -54,7 +54,8 @@ public:
 
     // After so many seconds nothing is evaluated any more but the first pack of new chains.
     Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
-           std::shared_ptr<const sparse::SparseDesign> design = nullptr, double seconds = std::numeric_limits<double>::infinity());
+           std::shared_ptr<const sparse::SparseDesign> design = nullptr, std::optional<Correction> correction = std::nullopt,
+           double seconds = std::numeric_limits<double>::infinity());
 
     void start_random(int count);            // adds chains at random points
     void start_at(const Mapping& mapping);   // adds a chain at a mapping of the space

@@ -566,9 +566,10 @@ private:
     std::unique_ptr<bool[]> flag_;
 };
 
-Evaluator::Evaluator(const Layer& layer, bool residual, std::shared_ptr<const sparse::SparseDesign> design)
+Evaluator::Evaluator(const Layer& layer, bool residual, std::shared_ptr<const sparse::SparseDesign> design,
+                     std::optional<Correction> correction)
     : work(layer, residual || design, residual), layer_(layer),
-      sparse_(design ? std::make_unique<sparse::SparseEvaluator>(std::move(design)) : nullptr) {}
+      sparse_(design ? std::make_unique<sparse::SparseEvaluator>(std::move(design)) : nullptr), correction_(std::move(correction)) {}
 
 Evaluator::~Evaluator() = default;
 
@@ -578,6 +579,8 @@ void Evaluator::evaluate(const RoomPack* room, unsigned wanted, Scores* scores, 
     if (sparse_) sparse_->evaluate(work, scores);
     else if (work.residual) evaluate_residuals(layer_, room, work, scores, unrounded);
     else fadiff::evaluate(layer_, room, wanted, work, scores);
+    for (int lane = 0; correction_ && lane < work.pack.count; ++lane)
+        if (scores[lane].legal) scores[lane].cycles = correction_->cycles(layer_, work.pack, lane);
 }
 
 void score(ScoredLayer& layer, std::shared_ptr<const sparse::SparseDesign> design, const Batch& batch, const RoomColumns& rooms,

@@ -308,8 +308,7 @@ class ResultStream:
             nest, corrected = outcome.nest, None
             if calibration is not None:
                 from fadiff_mapper.search.calibrated_choice import calibrated_choice  # most searches go without it
-                nest, corrected = calibrated_choice(task, nest, calibration, self.options.priorities[0],
-                                                    self.options.seed, self.late)
+                nest, corrected = calibrated_choice(task, nest, calibration, self.options, self.late)
             history = tuple({"time_s": step.time_s, "evaluations": step.evaluations, "value": step.metric_value,
                              "stage": step.stage} for step in outcome.history)
             found = evaluated.get(index) or self._evaluated({index: nest})[0]
