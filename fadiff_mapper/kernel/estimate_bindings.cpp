@@ -170,9 +170,9 @@ static ProductUnits units_of(const py::dict& table) {
     units.computes = entry<double>(table, "computes");
     units.most = entry<double>(table, "most");
     for (int kind = 0; kind < 5; ++kind) units.along[kind] = row<double>(table, "along", 5)[kind];
-    for (int kind = 0; kind < 3; ++kind) {
-        units.beside[kind] = row<double>(table, "beside", 3)[kind];
-        units.whole[kind] = row<double>(table, "whole", 3)[kind];
+    for (int kind = 0; kind < 4; ++kind) {
+        units.beside[kind] = row<double>(table, "beside", 4)[kind];
+        units.whole[kind] = row<double>(table, "whole", 4)[kind];
     }
     units.holder = entry<double>(table, "holder");
     for (int kind = 0; kind < 2; ++kind) units.holders[kind] = row<double>(table, "holders", 2)[kind];
