@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from fadiff_mapper.inputs.schema import reference
+from fadiff_mapper.output.schema import reference
 
 Path(__file__).with_name("reference").joinpath("keys.md").write_text(reference(), encoding="utf-8")

@@ -373,8 +373,9 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
 def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
           prompt: int = 2048, generate: int = 512, frequency: float | None = None, metric: str = "edp", seed: int = 0,
           jobs: int | None = None, energy: str = "bundled", strict: bool = True,
-          bits: AnyMapping[str, Any] | None = None, jinja_data: AnyMapping[str, Any] | None = None,
-          output: Path_ | None = None, serving_profile: bool = False, stopped: Over = never) -> InferenceResult:
+          bits: AnyMapping[str, Any] | None = None, fold: bool = True,
+          jinja_data: AnyMapping[str, Any] | None = None, output: Path_ | None = None, serving_profile: bool = False,
+          stopped: Over = never) -> InferenceResult:
     """Finds what the inference of a language model costs on a design: a prompt at once, then token after token.
 
     Args:
@@ -391,6 +392,7 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
         energy, strict, jinja_data: As for `map_network`.
         bits: Bits of an element of `Weights`, `Cache` and `Activations`, such as `{"Weights": {"bits": 4, "scale": 16,
             "per": 128}, "Cache": 8}`, as in `load`; a word of every memory where none are given.
+        fold: As for `load_network`.
         output: Folder for the tables, all numbers and the page.
         serving_profile: Whether time tables in the form of LLMServingSim's profiles are written, too, up to the largest
             batch, into the folder `llmservingsim` there.
@@ -416,6 +418,8 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
     read = described(model)
     if serving_profile and output is None:
         raise FadiffError("serving_profile: found no output; accepted: a folder to write to")
+    if serving_profile and not fold:
+        raise FadiffError("serving_profile: found fold=False; accepted: fold=True: its tables have no place for copies")
     folders: dict[Path, tuple[str, ...]] = {} if output is None else {Path(output): INFERENCE_FILES}
     if output is not None and serving_profile:
         serving.describable(read)
@@ -424,7 +428,8 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
                                  "strict": strict, "bits": bits, "stopped": stopped}
     with nullcontext() if output is None else lock(Path(output), folders, files):
         document = read_document(*sources, jinja_data=jinja_data) if sources else design
-        result = inference.infer(read, document, batch=batch, prompt=prompt, generate=generate, **arguments)
+        result = inference.infer(read, document, batch=batch, prompt=prompt, generate=generate, fold=fold,
+                                 **arguments)
         if output is not None:
             from fadiff_mapper.output.inference_files import inference_files
             tables = serving.serving_profile(
@@ -475,15 +480,16 @@ def calibrate(measured: Path_, arch: Source | Sequence[Source], *, program: str 
 def quickstart(folder: Path_) -> list[Path]:
     """Writes a small design, a layer, a network and a space of designs, with comments, into a new folder.
 
-    Schemas beside them let editors complete and check the design and the layer.
+    Schemas beside them let editors complete and check all four.
     Raises FadiffError where the folder has one of these files already, or cannot be written to.
     """
     from fadiff_mapper.base import bundled_files
     from fadiff_mapper.base.text_formats import json_text
-    from fadiff_mapper.inputs.schema import json_schema
+    from fadiff_mapper.output.schema import json_schema
     root, texts = Path(folder), {path.name: path.read_text(encoding="utf-8")
                                  for path in sorted((bundled_files.ROOT / "quickstart").glob("*.yaml"))}
-    texts |= {f"{kind}.schema.json": json_text(json_schema(kind)) + "\n" for kind in ("arch", "problem")}
+    texts |= {f"{kind}.schema.json": json_text(json_schema(kind)) + "\n"
+              for kind in ("arch", "problem", "network", "space")}
     for name in texts:
         if (root / name).exists():
             raise FadiffError(f"{root / name}: is there already; accepted: a new folder")

@@ -25,7 +25,7 @@ ORDER = (
 )
 """The rooms: every folder imports from itself and from those before it, imports for type checking included."""
 
-RESULTS = ("search.result", "network.result", "design.result")
+RESULTS = ("search.result", "network.result", "design.result", "inference.infer")
 """Results write, draw and check themselves: their methods import `output` and `timeloop` when they are called."""
 
 

@@ -8,8 +8,10 @@ NAME is a run, or a page for all of its runs; by default all runs. A run is left
 package, so that a stopped command goes on where it was, and all data are of one commit once all runs are made;
 `--again` measures anyway. Some runs need checkouts or tables of others, as folders or files of DIR (`--inputs`); they
 are named and left out otherwise. With `--jobs 2` runs go on two at a time, the longest first, and those that measure
-time one by one afterwards. `--quick` makes shorter runs, in less than 30 minutes, and writes into build/results, not
-docs/results.
+time one by one afterwards. `--quick` asks whether the recorded figures hold here: it makes shorter runs into
+build/results, in less than 30 minutes on a free machine, and build/results/compared.md holds every figure that they
+share with the recorded ones to these. Times differ between machines, and so may what a search finds within a time;
+counts and means of a short run are over fewer cases.
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 
-from benchmarks.provenance import commit, processor
+from benchmarks.provenance import commit, heading, processor, row
 
-from .data import Record, read_record, read_tables, record_text
+from .data import Record, figures_of_both, read_record, read_tables, record_text
 from .pages import ROOT, TEMPLATES, with_results, written
 from .plots import draw
 from .runs import PAGES, RUNS
@@ -52,7 +54,7 @@ def main() -> int:
     recorded = ROOT / "docs" / "results" / "data"
     data = output / "data"
     data.mkdir(parents=True, exist_ok=True)
-    for file in recorded.glob("*.json"):
+    for file in () if options.quick else recorded.glob("*.json"):
         if not (data / file.name).exists():
             shutil.copy(file, data)
     if options.list:
@@ -65,6 +67,11 @@ def main() -> int:
     if not options.render:
         names = [name for asked in options.names or RUNS for name in ([asked] if asked in RUNS else runs_of(asked))]
         measure(list(dict.fromkeys(names)), options, data)
+    if options.quick:
+        text = compared(recorded, data)
+        (output / "compared.md").write_text(text, encoding="utf-8")
+        print(text.partition("\n## ")[0] + f"\nin {output / 'compared.md'}")
+        return 0
     texts = written(data)
     for name, text in texts.items():
         if name != "readme":
@@ -90,6 +97,18 @@ def sources(data: Path) -> str:
     return f"{len(records)} records of commit {', '.join(commits)}, on {' and '.join(machines)}"
 
 
+def compared(recorded: Path, data: Path) -> str:
+    """A page that holds the figures of short runs to the recorded ones: their numbers by run, then all that differ."""
+    lines, differing = [heading("run", "figures in both", "equal", "within 5 %", "further apart")], list[str]()
+    for file in sorted(data.glob("*.json")):
+        figures = list(figures_of_both(read_record(recorded / file.name), read_record(file)))
+        equal, near = (sum(figure.apart <= most for figure in figures) for most in (0, 0.05))
+        lines.append(row(file.stem, len(figures), equal, near - equal, len(figures) - near))
+        differing += [row(file.stem, figure.place, figure.recorded, figure.here) for figure in figures if figure.apart]
+    return "\n".join(["# Short runs beside the recorded ones", "", *lines, "", "## Figures that differ", "",
+                      heading("run", "figure", "recorded", "here"), *differing]) + "\n"
+
+
 def measure(names: list[str], options: argparse.Namespace, data: Path) -> None:
     """Makes the runs that are not up to date, the longest first; a failed one is told and left out."""
     todo, package = [], commit()
@@ -101,7 +120,8 @@ def measure(names: list[str], options: argparse.Namespace, data: Path) -> None:
             continue
         if missing:
             print(f"{name}: left out, {' and '.join(missing)} missing")
-        elif not options.again and file.exists() and read_record(file).commit == package:
+        elif not options.again and file.exists() and read_record(file).commit == package and (
+                read_record(file).command == recorded_command(name, options.quick)):
             print(f"{name}: up to date")
         else:
             words = {key: str(path.resolve()) for key, path in inputs.items()} | {"WORK": str(options.work / package)}
@@ -123,10 +143,9 @@ def measure(names: list[str], options: argparse.Namespace, data: Path) -> None:
                                    env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"})
             tables = read_tables(file.read_text(encoding="utf-8")) if file.exists() else []
         if ended.returncode or not any(table.rows for table in tables):
-            print(f"{name}: failed\n{ended.stderr[-2000:]}", flush=True)
+            print(f"{name}: failed\n{ended.stderr[-2000:] or 'no rows: does it need a library?'}", flush=True)
             return
-        given = RUNS[name].command + f" {RUNS[name].quick}" * bool(options.quick)
-        record = Record("python " + re.sub(r"[{}]", "", given).replace("WORK/", ""), package, today(),
+        record = Record(recorded_command(name, options.quick), package, today(),
                         f"{processor()}, {os.cpu_count()} cores, {instructions()}", tables)
         (data / f"{name}.json").write_text(record_text(record), encoding="utf-8")
         print(f"{name}: {(time.perf_counter() - start) / 60:.1f} min", flush=True)
@@ -135,6 +154,12 @@ def measure(names: list[str], options: argparse.Namespace, data: Path) -> None:
         list(pool.map(lambda run: make(*run), others))
     for run in alone:
         make(*run)
+
+
+def recorded_command(name: str, quick: bool) -> str:
+    """The command of a run as its record has it, without this machine's folders."""
+    given = RUNS[name].command + f" {RUNS[name].quick}" * quick
+    return "python " + re.sub(r"[{}]", "", given).replace("WORK/", "")
 
 
 def minutes(name: str, quick: bool) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -70,3 +71,39 @@ def read_tables(text: str) -> list[Table]:
             note = "\n\n".join(part.strip() for part in after.strip().split("\n\n"))
             tables.append(Table(title, columns, rows, note))
     return tables
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A cell of a table in two records of one run."""
+
+    place: str  # title of the table, text that its row begins with, and column
+    recorded: str
+    here: str
+
+    @property
+    def apart(self) -> float:
+        """The relative difference of two numbers; 0 for equal cells, infinite for other text."""
+        if self.recorded == self.here:
+            return 0.0
+        try:
+            first, second = (float(cell.removesuffix("%").replace(",", "")) for cell in (self.recorded, self.here))
+        except ValueError:
+            return float("inf")
+        return abs(second - first) / abs(first) if first else float("inf")
+
+
+def figures_of_both(recorded: Record, here: Record) -> Iterator[Figure]:
+    """The figures of the rows that two records of one run share, named by the first cells that tell all rows apart."""
+    for table in here.tables:
+        for other in recorded.tables:
+            if (other.title, other.columns) != (table.title, table.columns):
+                continue
+            named = next((number for number in range(1, len(other.columns)) if len(
+                {tuple(cells[:number]) for cells in other.rows}) == len(other.rows)), len(other.columns))
+            rows = {tuple(cells[:named]): cells for cells in other.rows}
+            for cells in table.rows:
+                known = rows.get(tuple(cells[:named]), [])
+                for column, first, second in list(zip(other.columns, known, cells, strict=False))[named:]:
+                    place = ", ".join(word for word in (table.title, *cells[:named], column) if word)
+                    yield Figure(place, first, second)

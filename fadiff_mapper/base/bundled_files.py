@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fadiff_mapper.base.errors import FadiffError, nearest
+from fadiff_mapper.base.errors import FadiffError, listed, nearest
 
 PREFIX = "bundled:"
 """Distinguishes the name of a bundled file from a path."""
@@ -46,9 +46,16 @@ def listing() -> list[str]:
 def bundled_names(prefix: str = "") -> list[str]:
     """Names of the bundled designs, layers, networks and other files, with `bundled:` in front, as `load` takes them.
 
-    `prefix`: the beginning of their paths, such as "layers/resnet18"; "" for all.
+    `prefix`: the beginning of their paths, such as "layers/resnet18"; "" for all. Raises FadiffError where none begins
+    so.
     """
-    return [PREFIX + name for name in listing() if name.startswith(prefix)]
+    names = listing()
+    found = [PREFIX + name for name in names if name.startswith(prefix)]
+    if not found:
+        folders = sorted({f"{name.partition('/')[0]}/" for name in names})
+        raise FadiffError(f'no bundled file begins with "{prefix}"{nearest(prefix, [*folders, *names])}; accepted: '
+                          f"names in {listed(folders)}")
+    return found
 
 
 def one_path(source: str | os.PathLike[str]) -> Path:

@@ -3,4 +3,4 @@
 Asking the installed metadata instead would take longer than all other imports of a small command.
 """
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.calibration.features import FEATURES, MEANING, NAMES, PROGRAMS, feature_table
+from fadiff_mapper.calibration.features import FEATURES, MEANING, NAMES, PROGRAMS, feature_table, tensor_roles
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.located import kind_of
 from fadiff_mapper.inputs.yaml.place import shortened
+from fadiff_mapper.kernel._kernel import Correction, Program
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 
 
@@ -77,6 +78,16 @@ class Calibration:
         """
         tiles, table = feature_table(self.program, problem, nest, self.word_bytes)
         return predict(tiles, table, self.coefficients, self.norm)
+
+    def compiled(self, problem: Problem) -> Correction:
+        """The same for the compiled search of a layer; raises FadiffError as `cycles` does."""
+        roles = tensor_roles(problem)
+        return Correction(
+            program=Program.__members__[self.program], bounds=[float(bound) for bound in problem.bounds.values()],
+            stream=-1 if roles.stream is None else roles.stream, word_bytes=self.word_bytes, norm=self.norm,
+            reduced=roles.reduced, windows=roles.windows, produced=roles.produced, positions=roles.positions,
+            groups=roles.groups, sliding=roles.sliding, inputs=roles.inputs,
+            **dict(zip(NAMES, self.coefficients, strict=True)))
 
     def record(self) -> dict[str, Any]:
         """The calibration as it is written into the record of a run."""

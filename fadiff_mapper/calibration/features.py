@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.problem import Problem, extent
+from fadiff_mapper.kernel._kernel import Correction
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 
 
@@ -26,11 +27,10 @@ class TensorRoles:
     produced: tuple[int, ...]  # dimensions of weights and output only: output channels
     # dimensions of inputs and output only: rows of a product or pixels and batch of a convolution
     positions: tuple[int, ...]
-    sliding: tuple[int, ...]  # positions that share a rank with a window, in the order of the problem
+    sliding: tuple[int, ...]  # positions that share a rank of the inputs with a window, in the order of the problem
     groups: tuple[int, ...]  # dimensions of all three tensors, such as the batch of a batched product
-    # for every sliding position the window that shares its rank, the position's coefficient (the stride) and the
-    # window's (the dilation)
-    strides: tuple[tuple[int, int, int], ...]
+    slides: tuple[tuple[tuple[int, int], ...], ...]  # for every sliding position its rank: dimensions and coefficients
+    inputs: int  # index of the sliding operand
 
     @property
     def stream(self) -> int | None:
@@ -61,14 +61,11 @@ def tensor_roles(problem: Problem) -> TensorRoles:
     slides = [name in windowed for name in problem.dimensions]
     shared, positions = indices(True, True, False), indices(True, False, True)
     sliding = tuple(d for d in positions if slides[d])
-    strides = []
-    for d in sliding:
-        name = problem.dimensions[d]
-        terms = {term.dimension: term.coefficient for term in windowed[name]}
-        window = next((other for other in terms if other != name), name)
-        strides.append((number[window], terms[name], terms[window] if window != name else 0))
+    ranks = tuple(tuple((number[term.dimension], term.coefficient) for term in windowed[problem.dimensions[d]])
+                  for d in sliding)
     return TensorRoles(tuple(d for d in shared if not slides[d]), tuple(d for d in shared if slides[d]),
-                       indices(False, True, True), positions, sliding, indices(True, True, True), tuple(strides))
+                       indices(False, True, True), positions, sliding, indices(True, True, True), ranks,
+                       problem.dataspaces.index(inputs))
 
 
 # A program turns a mapping into a run of tiles. `as_mapped` follows the loops. `gemmini` follows Gemmini's library in
@@ -78,9 +75,9 @@ def tensor_roles(problem: Problem) -> TensorRoles:
 # - the array has as many rows as columns, a power of two, and a mapping runs on the smallest array that holds it;
 # - tiles of a product are passed in whole blocks: a tile of n words is max(n // 16, 1) blocks of the array's side.
 
-BLOCK = 16
+BLOCK = int(Correction.BLOCK)
 """Words of a tile that Gemmini's library counts as one block of a product."""
-ROUNDING = 1e-9
+ROUNDING = Correction.ROUNDING
 """Tolerance for quotients of whole numbers."""
 
 
@@ -102,13 +99,13 @@ def as_mapped(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun
     """The run of B mappings that the loops describe; steps and sets of weights are the temporal loops of the inner
     levels."""
     xp = array_namespace(nest.temporal)
-    extent = _column(bounds, nest)
+    column = _column(bounds, nest)
     inner, outer = nest.temporal[:-1], nest.temporal[-1]
     within = xp.prod(inner, axis=0)
     widest = xp.max(xp.prod(nest.spatial, axis=0), axis=0)
     side = _straight(widest, 2.0 ** xp.ceil(xp.log2(widest) - ROUNDING))
     product = all(bounds[d] == 1 for d in roles.windows) and sum(bounds[d] > 1 for d in roles.positions) <= 1
-    return TiledRun(extent, extent / outer, over(outer, range(len(bounds))),
+    return TiledRun(column, column / outer, over(outer, range(len(bounds))),
                     over(outer, (*roles.reduced, *roles.windows)), side, over(within, range(len(bounds))),
                     over(within, (*roles.reduced, *roles.windows, *roles.produced, *roles.groups)),
                     product)
@@ -168,11 +165,11 @@ def _column(values: Sequence[int], nest: Nest) -> Array:
                                         for row, value in zip(like, values, strict=True)])
 
 
-BEAT, LINE, PAGE = 16, 64, 4096
+BEAT, LINE, PAGE = int(Correction.BEAT), int(Correction.LINE), int(Correction.PAGE)
 """Bytes of a bus transfer, a cache line and a page of virtual memory in Gemmini's system (Chipyard)."""
-CACHE = 2.0 ** 18
+CACHE = Correction.CACHE
 """Tensor size in bytes at which half of the cache lines miss: half of the system's shared cache."""
-WIDEST = 16
+WIDEST = int(Correction.WIDEST)
 """Rows of the array that a stream of few words pays for at most: larger arrays behave like this one."""
 FEATURES = {
     "tile": ("start-up", "start of a tile"),
@@ -204,10 +201,11 @@ def feature_table(program: str, problem: Problem, nest: Nest, word_bytes: float)
     # A tile needs the input pixels under its windows, at most stride * bound in each direction.
     pixels, all_pixels = (over(extents, [d for d in roles.positions if d not in roles.sliding])
                           for extents in (run.tile, run.bounds))
-    for d, (window, stride, dilation) in zip(roles.sliding, roles.strides, strict=True):
-        along, whole = ((extents[d] - 1) * stride + 1 + dilation * (extents[window] - 1)
-                        for extents in (run.tile, run.bounds))
-        pixels = pixels * xp.where(along < run.bounds[d] * stride, along, run.bounds[d] * stride)
+    for d, rank in zip(roles.sliding, roles.slides, strict=True):
+        along, whole = (extent([(coefficient, points[of]) for of, coefficient in rank])
+                        for points in (run.tile, run.bounds))
+        most = run.bounds[d] * dict(rank)[d]
+        pixels = pixels * xp.where(along < most, along, most)
         all_pixels = all_pixels * whole
     windows = (*roles.windows, *roles.reduced)
     once = xp.ones_like(run.side)

@@ -36,6 +36,19 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"error: {shortened(message)}; see {self.prog} --help\n")
 
 
+class Named(argparse.Action):
+    """Collects NAME=VALUE in a dict; the same name twice is an error, as one of the values would do nothing."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
+                 option_string: str | None = None) -> None:
+        """Adds a name with its value."""
+        name, value = values
+        known = getattr(namespace, self.dest)
+        if name in known:
+            raise argparse.ArgumentError(self, f'found "{name}" twice; accepted: each name once')
+        setattr(namespace, self.dest, {**known, name: value})
+
+
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Adds FILES and how they are read, for commands that read Timeloop files."""
     parser.add_argument("files", nargs="+", metavar="FILES")
@@ -46,9 +59,10 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 def add_reading(parser: argparse.ArgumentParser, energy: str | None = "auto") -> None:
     """Adds -D, --energy and --lenient: how files are read; the default source of energies None leaves it to the input.
     """
-    parser.add_argument("-D", dest="variables", action="append", default=[], type=variable, metavar="NAME=VALUE",
+    parser.add_argument("-D", dest="variables", action=Named, default={}, type=variable, metavar="NAME=VALUE",
                         help="a variable of the files' Jinja2 templates")
-    parser.add_argument("--energy", choices=CHOICES, default=energy, metavar="SOURCE",
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--energy", choices=CHOICES, default=energy, metavar="SOURCE",
                         help="where energies come from that no ERT in the input gives: auto (default; Accelergy where "
                              "it is installed, else bundled tables, else an estimate), accelergy, bundled (else "
                              "built-in), estimate, built-in (Timeloop's values); the last two also fill in what an "
@@ -56,7 +70,7 @@ def add_reading(parser: argparse.ArgumentParser, energy: str | None = "auto") ->
     parser.add_argument("--lenient", action="store_true",
                         help="warn, instead of refusing, where Timeloop ignores input or puts up with it, such as "
                              "misspelt attributes; the numbers are then Timeloop's")
-    parser.add_argument("--built-in-energies", action="store_const", dest="energy", const="built-in",
+    source.add_argument("--built-in-energies", action="store_const", dest="energy", const="built-in",
                         help="the same as --energy built-in")
 
 
@@ -100,23 +114,32 @@ def calibration(options: argparse.Namespace) -> Calibration | None:
 
 
 def add_dimensions(parser: argparse.ArgumentParser) -> None:
-    """Adds --dim NAME=N, --shape NAME=NxN, --value NAME=N and --busy-experts N, for commands that read a network."""
-    parser.add_argument("--dim", dest="dims", action="append", default=[], type=dimension, metavar="NAME=N",
+    """Adds --dim NAME=N, --shape NAME=NxN, --value NAME=N, --busy-experts N and --no-folding, for commands that read a
+    network."""
+    parser.add_argument("--dim", dest="dims", action=Named, default={}, type=dimension, metavar="NAME=N",
                         help="a number for a named dimension of an ONNX model's inputs, such as batch=1")
-    parser.add_argument("--shape", dest="shapes", action="append", default=[], type=shape, metavar="NAME=NxNxN",
+    parser.add_argument("--shape", dest="shapes", action=Named, default={}, type=shape, metavar="NAME=NxNxN",
                         help="the whole shape of an ONNX model's input, such as x=1x3x48x320")
-    parser.add_argument("--value", dest="values", action="append", default=[], type=number, metavar="NAME=N",
+    parser.add_argument("--value", dest="values", action=Named, default={}, type=number, metavar="NAME=N",
                         help="the number that an ONNX model's input is, where conditions or shapes hang on it, such as "
                              "rate=16000")
     parser.add_argument("--busy-experts", type=int, metavar="N",
                         help="spread the rows of mixtures of experts evenly over N experts; by default over those that "
                              "the file says")
+    add_folding(parser)
+
+
+def add_folding(parser: argparse.ArgumentParser) -> None:
+    """Adds --no-folding, for commands that charge all operators."""
+    parser.add_argument("--no-folding", action="store_true",
+                        help="every transpose, slice, concatenation, repetition and padding is a copy of its own, in "
+                             "place of another order in which the operators around it read and write")
 
 
 def sizes(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `load_network` that `add_dimensions` adds."""
-    return {"dims": dict(options.dims), "shapes": dict(options.shapes), "values": dict(options.values),
-            "busy_experts": options.busy_experts, "bits": options.bits}
+    return {"dims": options.dims, "shapes": options.shapes, "values": options.values,
+            "busy_experts": options.busy_experts, "bits": options.bits, "fold": not options.no_folding}
 
 
 def add_vary(parser: argparse.ArgumentParser) -> None:
@@ -126,9 +149,17 @@ def add_vary(parser: argparse.ArgumentParser) -> None:
                              "8,16,32 or 1024:8192:512 or 8:64:x2 (powers of two)")
 
 
-def add_gradient(parser: argparse.ArgumentParser, methods: str, accepted: Sequence[str]) -> None:
-    """Adds --method and --model: what the methods do, for the help, and their names, the default first."""
-    parser.add_argument("--method", choices=accepted, default=accepted[0], help=methods)
+def add_gradient(parser: argparse.ArgumentParser, methods: str, accepted: Sequence[str],
+                 exhaustive: bool = False) -> None:
+    """Adds --method and --model: what the methods do, for the help, and their names, the default first.
+
+    `exhaustive` adds --exhaustive, a short form of one of the methods.
+    """
+    method = parser.add_mutually_exclusive_group()
+    method.add_argument("--method", choices=accepted, default=accepted[0], help=methods)
+    if exhaustive:
+        method.add_argument("--exhaustive", action="store_const", dest="method", const="exhaustive",
+                            help="the same as --method exhaustive")
     parser.add_argument("--model", choices=MODELS, default=MODELS[0],
                         help="the model that the method gradient descends on: refined (default), or paper for FADiff's "
                              "equations as printed")
@@ -177,6 +208,14 @@ def _weights(text: str) -> tuple[float, ...] | None:
     return values if all(0 < value < inf for value in values) else None
 
 
+def _bits(text: str) -> dict[str, float] | str | None:
+    if text == "auto":
+        return text
+    pairs = [part.split("=") for part in text.split(",")]
+    found = {name: float(value) for name, value in pairs}
+    return found if len(found) == len(pairs) else None
+
+
 def _numbers(text: str) -> tuple[int, ...] | None:
     values = tuple(int(part) if part.strip().isdecimal() else 0 for part in text.split(","))
     return values if all(values) else None
@@ -200,14 +239,13 @@ limit = partial(typed, "NAME=VALUE with a number", _limit)
 weights = partial(typed, "numbers above 0 separated by commas", _weights)
 numbers = partial(typed, "whole numbers >= 1 separated by commas", _numbers)
 shard = partial(typed, "I/N with I from 1 to N", _shard)
-bits = partial(typed, "NAME=N,... with bits from 1 to 256", lambda text: text if text == "auto" else {
-    name: float(value) for name, value in (part.split("=") for part in text.split(","))})
+bits = partial(typed, "NAME=N,... with bits from 1 to 256, each name once", _bits)
 folder = partial(typed, "the name of a folder", lambda text: text if text and "\0" not in text else None)
 
 
 def load_input(options: argparse.Namespace) -> Spec:
     """Reads the input that `inputs` describes, as one spec. Raises SpecError."""
-    spec = api.load(*api.files_of(options.files), jinja_data=dict(options.variables), energy=options.energy,
+    spec = api.load(*api.files_of(options.files), jinja_data=options.variables, energy=options.energy,
                     strict=not options.lenient, bits=options.bits)
     api.refuse_missing_energies(spec, options.energy)
     return spec

@@ -34,8 +34,12 @@ def check(options: argparse.Namespace) -> int:
     """Prints all that was understood; returns `CHECK_FAILED` where no mapping can meet the constraints."""
     from fadiff_mapper.output.terminal.designs import print_space
     from fadiff_mapper.output.terminal.layers import print_spec
-    files, data = api.files_of(options.files), dict(options.variables)
+    files, data = api.files_of(options.files), options.variables
     if options.vary or api.is_space(api.read_document(*files, jinja_data=data)):
+        for flag, found in (("--bits", options.bits is not None), ("--energy", options.energy != "auto")):
+            if found:
+                raise FadiffError(f"{flag}: found with a space of designs, of which neither energies nor words are "
+                                  "computed here; accepted: the command design, or the files of one design and problem")
         print_space(api.read_space(*files, jinja_data=data, vary=options.vary, strict=not options.lenient))
         return DONE
     return print_spec(arguments.load_input(options))
@@ -75,9 +79,7 @@ def add_map(commands: Commands) -> None:
     parser.add_argument("--warm-start", metavar="FILE.map.yaml", help="a mapping to improve on")
     arguments.add_gradient(parser, "annealing (default): simulated annealing on the exact model; gradient: the same "
                            "from the ends of gradient descents (FADiff; needs PyTorch); exhaustive: every mapping, the "
-                           "true optimum of a small problem", search_options.METHODS)
-    parser.add_argument("--exhaustive", action="store_const", dest="method", const="exhaustive",
-                        help="the same as --method exhaustive")
+                           "true optimum of a small problem", search_options.METHODS, exhaustive=True)
     parser.add_argument("--exhaustive-limit", type=arguments.positive, metavar="N",
                         default=search_options.EXHAUSTIVE_LIMIT,
                         help=f"mappings above which that is refused (default {search_options.EXHAUSTIVE_LIMIT:,})")
@@ -108,7 +110,7 @@ def map_problems(options: argparse.Namespace) -> int:
         options.effort, options.imperfect, options.exhaustive_limit, arguments.calibration(options), options.prove,
         options.gap)
     with reading_in_time(options.begun, options.time_limit):
-        specs = api.load_layers(*options.files, jinja_data=dict(options.variables), energy=options.energy,
+        specs = api.load_layers(*options.files, jinja_data=options.variables, energy=options.energy,
                                 strict=not options.lenient, bits=options.bits)
         for spec in specs.values():
             api.refuse_missing_energies(spec, options.energy)
@@ -168,7 +170,7 @@ def map_network(options: argparse.Namespace) -> int:
     with reading_in_time(options.begun, options.time_limit):
         network = api.load_network(options.network, **arguments.sizes(options))
         api.require_coverage(network, options.allow_partial, "--allow-partial")
-        design = api.read_document(*options.files, jinja_data=dict(options.variables))
+        design = api.read_document(*options.files, jinja_data=options.variables)
     with interruptible() as stopped, progress(options.quiet, search.time_limit) as on_progress:
         result = api.map_network(
             network, design, search, energy=options.energy, strict=not options.lenient, allow_partial=True,
@@ -215,7 +217,7 @@ def add_design(commands: Commands) -> None:
     parser.add_argument("--metric", action="append", metavar="NAME",
                         help="edp (default), energy, delay, area, edap, or a product such as energy*area; given two or "
                              "three times, the Pareto front is searched")
-    parser.add_argument("--limit", dest="limits", action="append", default=[], type=arguments.limit,
+    parser.add_argument("--limit", dest="limits", action=arguments.Named, default={}, type=arguments.limit,
                         metavar="NAME=VALUE", help="the greatest area_mm2, leakage_pj, units, or value of an "
                         "expression over the parameters; takes the place of the space's own")
     parser.add_argument("--weights", type=arguments.weights, metavar="W,W,...",
@@ -263,7 +265,7 @@ def design(options: argparse.Namespace) -> int:
     program, corrected = api.real_model() if options.verify else None, arguments.calibration(options)
     metrics = options.metric or ["edp"]
     files = api.files_of([options.space, *options.arch])
-    space = api.read_space(*files, jinja_data=dict(options.variables), vary=options.vary, limits=dict(options.limits),
+    space = api.read_space(*files, jinja_data=options.variables, vary=options.vary, limits=options.limits,
                            strict=not options.lenient)
     networks = [api.load_network(name, **arguments.sizes(options)) for name in options.networks]
     for network in networks:
@@ -307,6 +309,7 @@ def add_infer(commands: Commands) -> None:
     parser.add_argument("--jobs", type=arguments.jobs, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--serving-profile", action="store_true",
                         help="also write time tables as LLMServingSim reads them, into DIR/llmservingsim")
+    arguments.add_folding(parser)
     arguments.add_reading(parser)
     parser.set_defaults(run=infer)
 
@@ -319,8 +322,8 @@ def infer(options: argparse.Namespace) -> int:
             options.model, options.files, batch=options.batch, prompt=options.prompt, generate=options.generate,
             frequency=options.frequency, metric=options.metric, seed=options.seed, jobs=options.jobs,
             energy=options.energy, strict=not options.lenient, bits=options.bits,
-            jinja_data=dict(options.variables), output=options.output, serving_profile=options.serving_profile,
-            stopped=stopped)
+            fold=not options.no_folding, jinja_data=options.variables, output=options.output,
+            serving_profile=options.serving_profile, stopped=stopped)
     print_inference(result, options.output)
     return INTERRUPTED if stopped() else DONE
 
@@ -385,7 +388,7 @@ def quickstart(options: argparse.Namespace) -> None:
     api.quickstart(options.folder)
     say(f"{options.folder} has a design, a layer, a network and a space of designs, with comments. Try in this folder:")
     for words in ("map design.yaml layer.yaml -o layer", "explain layer", "network network.yaml design.yaml -o network",
-                  "design space.yaml network.yaml --evaluations 5 -o space"):
+                  "design space.yaml network.yaml --arch design.yaml --evaluations 5 -o space"):
         say(f"  fadiff-mapper {words}")
 
 
@@ -427,6 +430,9 @@ def shim(options: argparse.Namespace) -> None:
     """Writes or removes the launchers and prints their names."""
     target = Path(options.folder)
     if options.remove:
+        if options.seed is not None or options.time_limit is not None:
+            raise FadiffError("--remove: found with --seed or --time-limit of launchers that are written; accepted: "
+                              "one of them")
         for path in api.remove_launchers(target):
             say(f"removed {path}")
         return

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,8 +107,10 @@ def make_server(folder: Path, most: float) -> Any:
 def serve(folder: Path, time_limit: float) -> None:
     """Serves on standard input and output until they end, each call at most for the seconds of the time limit.
 
-    Raises FadiffError if there is no such folder.
+    Raises FadiffError if there is no such folder, or no time.
     """
+    if not 0 < time_limit < inf:
+        raise FadiffError(f"time limit: found {time_limit!r}; accepted: seconds greater than 0")
     if not folder.is_dir():
         raise FadiffError(f"{folder}: is no folder; accepted: the folder that tools read and write")
     say_error(f"fadiff-mapper {__version__}: tools read and write below {folder.resolve()}", "")

@@ -38,7 +38,7 @@ from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.inputs.load import find_energies, read_spec
 from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.spec.mapping import Mapping
-from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec
 from fadiff_mapper.inputs.v04.document import translated_architecture
 from fadiff_mapper.inputs.yaml.place import Leniency
 from fadiff_mapper.model.evaluate_spec import is_sparse
@@ -356,7 +356,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
             bench.begun = asked, begun
         plans = bench.begun[1]
         edp, energy, delay = (plans.bound(metric, work if metric in question.metrics else 0)
-                              for metric in ("edp", "energy", "delay"))
+                              for metric in METRIC_EXPONENTS)
         least = LeastFigures(energy, delay, math.sqrt(edp))
         if question.fuse:
             bench.store.put(key, asdict(least))

@@ -118,8 +118,7 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
                                       f"that is nearest: {rejection}")
                 continue
             if options.calibration is not None:
-                nest, corrected = calibrated_choice(task, nest, options.calibration, options.priorities[0],
-                                                    options.seed)
+                nest, corrected = calibrated_choice(task, nest, options.calibration, effort, until)
                 mapping = found_mapping(spec, nest)
                 energy, cycles = float(score(task.layer, nest).energy[0]), corrected.cycles
             elif is_sparse(spec):

@@ -15,6 +15,7 @@ from fadiff_mapper.base.atomic_files import lock
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.design.space import Value
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS
 from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.network.result import NetworkResult, plans_among
 from fadiff_mapper.search.lower_bound.assemble import percent_above
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from fadiff_mapper.timeloop.verify import Verdict
 
-EXPONENTS = {"edp": (1, 1, 0), "energy": (1, 0, 0), "delay": (0, 1, 0), "area": (0, 0, 1), "edap": (1, 1, 1)}
+EXPONENTS = {name: (*powers, 0) for name, powers in METRIC_EXPONENTS.items()} | {"area": (0, 0, 1), "edap": (1, 1, 1)}
 """Metrics of a design by name: exponents of energy in pJ, cycles and area in mm2, whose product is minimised."""
 
 

@@ -23,6 +23,7 @@ from fadiff_mapper.inputs.load import Source, read_document, source_files
 from fadiff_mapper.inputs.native.arch import LEVEL_ATTRIBUTES, read_architecture
 from fadiff_mapper.inputs.native.tables import areas
 from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.keys import LIST, MAP, TEXT, one, real, table
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import storage_energy
 from fadiff_mapper.inputs.v04.document import is_v04, translated_architecture
@@ -30,6 +31,7 @@ from fadiff_mapper.inputs.v04.nodes import DECLARED
 from fadiff_mapper.inputs.yaml.expressions import CONSTANTS, FUNCTIONS, Literal, evaluate, syntax_tree
 from fadiff_mapper.inputs.yaml.located import (
     LARGEST_WHOLE,
+    REQUIRED,
     Check,
     Map,
     Reader,
@@ -446,6 +448,20 @@ def _whole(value: float) -> float:
 
 VERSION = "0.1"  # version of the section, which it states
 
+DESIGN_SPACE = table(
+    ("version", TEXT, REQUIRED, f"version of the section: {VERSION}"),
+    ("parameters", MAP, None, "a [parameter](#parameter) by its name in expressions and results"),
+    ("ties", MAP, None, "expressions over the parameters, by the entry of the architecture that follows from them"),
+    ("limits", MAP, None, f"greatest values, by {', '.join(f'`{name}`' for name in MACHINE_LIMITS)} or an expression"),
+    ("energy", one(*CHOICES), None, "the source of energies"))
+PARAMETER = table(
+    ("path", TEXT, None, "the entry that is set, such as `Buffer.attributes.depth`"),
+    ("values", LIST, None, "its values: numbers, or words"),
+    ("powers_of_two", LIST, None, "[LOW, HIGH]: all powers of two between them"),
+    ("range", LIST, None, "[LOW, HIGH]: its values are `step` apart"),
+    ("step", real(above=0), None, "of a range"))
+"""The keys of the section `design_space` and of a parameter, for schema and reference."""
+
 Vary = Mapping[str, Any] | Sequence[str]
 """Template variables that are parameters: ranges by name, or texts "NAME=RANGE"."""
 
@@ -471,6 +487,8 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
     """
     data, varied = dict(jinja_data or {}), tuple(_varied(vary))
     first = {parameter.name: parameter.values[0] for parameter in varied}
+    if both := [name for name in first if name in data]:
+        raise Where("vary").error(f"found {listed(both)}, which a variable of the templates (-D) fixes", "one of them")
     document = read_document(*sources, jinja_data={**data, **first})
     if not is_v04(document):
         raise document.where.error("the architecture of a design space is no tree of nodes",

@@ -27,7 +27,7 @@ from functools import cached_property
 from math import inf
 from typing import Generic, TypeVar
 
-from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec, metric_of
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.model.vector_cost import VectorCost, vector_costs
 from fadiff_mapper.workload import Workload
@@ -72,7 +72,7 @@ def summed(points: Sequence[OperatingPoint]) -> OperatingPoint:
 
 def metric_value(point: OperatingPoint | VectorCost, metric: str) -> float:
     """The value of "edp" in pJ * cycles, "energy" in pJ, or "delay" in cycles, to be minimised."""
-    return {"edp": point.edp, "energy": point.energy_pj, "delay": point.cycles}[metric]
+    return float(metric_of(metric, point.energy_pj, point.cycles))
 
 
 def on_best_unit(costs: Iterable[VectorCost], metric: str) -> VectorCost:
@@ -95,8 +95,8 @@ class NetworkPrice:
     @cached_property
     def sums(self) -> tuple[float, float]:
         """Energy and cycles by which those of a part are divided; infinite where they do not count."""
-        return (inf if self.metric == "delay" else self.total.energy_pj,
-                inf if self.metric == "energy" else self.total.cycles)
+        energy_power, cycles_power = METRIC_EXPONENTS[self.metric]
+        return self.total.energy_pj if energy_power else inf, self.total.cycles if cycles_power else inf
 
 
 def chosen(choices: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> list[int]:

@@ -188,7 +188,7 @@ def read_slide(after: Problem, link: FusedLink, dim: str) -> WindowSlide:
     """The window through which points of the next layer's dimension `dim` read an intermediate, pools included."""
     rank = moved_rank(space_of(after, link.tensor), dim)[1]
     stride = sum(term.coefficient for term in rank if term.dimension == dim)
-    kernel = 1 + sum(term.coefficient * (after.bounds[term.dimension] - 1) for term in rank if term.dimension != dim)
+    kernel = extent_along(rank, after.bounds | {dim: 1})
     own = WindowSlide(kernel, stride, pad=link.padding.get(dim, 0))
     passed = [slides[dim] for slides in (link.pooled, link.between) if dim in slides]
     return composed((*passed, own)) if passed else own

@@ -46,6 +46,7 @@ from fadiff_mapper.gradient.adam import adam_step, cooled, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, decode, draw, gumbel
 from fadiff_mapper.gradient.network_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, FamilySites, RelaxedNetwork, relaxed_network
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.network.one_design import by_node, repeats_of
@@ -145,8 +146,8 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: 
 
 def smooth_metric(total: RelaxedCost, metric: str) -> torch.Tensor:
     """Logarithm of the network's metric ("edp", "energy" or "delay"), [R]."""
-    energy, cycles = torch.log(total.energy), torch.log(total.cycles)
-    return {"edp": energy + cycles, "energy": energy, "delay": cycles}[metric]
+    energy_power, cycles_power = METRIC_EXPONENTS[metric]
+    return energy_power * torch.log(total.energy) + cycles_power * torch.log(total.cycles)
 
 
 NOISE = 0.2

@@ -11,12 +11,13 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion.prices import on_best_unit
 from fadiff_mapper.inference.blocks import ends_network, layer_network
 from fadiff_mapper.inference.language_model import LanguageModel, TracedModel
@@ -33,6 +34,9 @@ from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Node, Operator, Workload
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PAGE = 128
 """Tokens of which mapped lengths of a cache are multiples: as many as a usual array is wide."""
@@ -115,6 +119,7 @@ class InferenceResult:
     batches: tuple[BatchOutcome, ...]
     operators: tuple[OperatorShare, ...]  # of every mapped step
     mapped: tuple[Result, ...]  # the mapping of every distinct problem
+    folded: Mapping[str, int]  # operation -> rearrangements in one layer of each kind that the operators around them do
 
     def uncounted(self) -> dict[int, tuple[int, int]]:
         """Batch -> operators and operations of a whole inference that no unit does, and that cost nothing here."""
@@ -149,6 +154,12 @@ class InferenceResult:
                               for name, cycles in share.busy.items()})
         return {name: float(seconds) for name, seconds in found.most_common() if seconds}
 
+    def to_dataframe(self) -> DataFrame:
+        """A pandas table: a row for each operator of each mapped step. Raises FadiffError without pandas."""
+        require("pandas", "pandas", "to_dataframe()")
+        from fadiff_mapper.output.frames import inference_frame
+        return inference_frame(self)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -181,20 +192,20 @@ class StepCosts:
 def infer(model: LanguageModel | TracedModel, design: Design, *, batch: Sequence[int] = (1,), prompt: int = 2048,
           generate: int = 512, frequency: float | None = None, metric: str = "edp", seed: int = 0,
           jobs: int | None = None, energy: str = "bundled", strict: bool = True,
-          bits: Mapping[str, Any] | None = None, stopped: Over = never) -> InferenceResult:
+          bits: Mapping[str, Any] | None = None, fold: bool = True, stopped: Over = never) -> InferenceResult:
     """Finds time and energy of an inference; arguments and errors are those of `api.infer`."""
     _check(model, batch, prompt, generate, frequency)
-    steps = [step for number in batch for step in _steps(model, number, prompt, generate)]
+    steps = [step if fold else replace(step, network=step.network.unfolded())
+             for number in batch for step in _steps(model, number, prompt, generate)]
+    kinds = {step.layers: Counter(step.network.rearrangements()) for step in reversed(steps)}
     costs = step_costs(model, design, steps, dict.fromkeys(batch, prompt + generate - 1), frequency=frequency,
                        metric=metric, seed=seed, jobs=jobs, energy=energy, strict=strict, bits=bits, stopped=stopped)
     arch, cycle_s, operators = costs.arch, costs.cycle_s, tuple(share for step in costs.shares for share in step)
     outcomes = tuple(_outcome(model, number, prompt, generate, cycle_s, operators, [
         arch.levels[level].name for level in costs.homes[number]]) for number in batch)
-    dram, ports = arch.levels[-1], (arch.levels[-1].read_bandwidth, arch.levels[-1].write_bandwidth)
-    bandwidth = dram.shared_bandwidth or (ports[0] + ports[1] if ports[0] and ports[1] else None)
     return InferenceResult(model, arch.name.removesuffix("_top_level"), prompt, generate, cycle_s,
-                           arch.arithmetic.instances, bandwidth and bandwidth * dram.instances, outcomes, operators,
-                           costs.mapped)
+                           arch.arithmetic.instances, arch.levels[-1].total_bandwidth, outcomes, operators,
+                           costs.mapped, dict(sum(kinds.values(), Counter())))
 
 
 def step_costs(model: LanguageModel | TracedModel, design: Design, steps: Sequence[Step], lengths: Mapping[int, int], *,

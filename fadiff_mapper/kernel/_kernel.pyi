@@ -2,7 +2,7 @@
 factors (`straight_through.cpp`), estimates of fused groups (`estimate_bindings.cpp`)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import numpy as np
 
@@ -124,17 +124,28 @@ TINY: float
 ILLEGAL: float
 SAME: float
 
-class Quantity(_Enum):
-    edp: Quantity
-    share: Quantity
+class Metric(_Enum):
+    edp: Metric
+    share: Metric
 
 class Stage(_Enum): ...
 
+class Program(_Enum): ...
+
+class Correction(_Table):
+    BLOCK: float
+    ROUNDING: float
+    BEAT: float
+    LINE: float
+    PAGE: float
+    CACHE: float
+    WIDEST: float
+
 class Chains:
-    def __init__(self, layer: Layer, space: SpaceTables, terms: Sequence[tuple[float, Quantity]],
+    def __init__(self, layer: Layer, space: SpaceTables, terms: Sequence[tuple[float, Metric]],
                  room_words: np.ndarray | None, room_counted: np.ndarray | None, seed: int,
-                 sparse: SparseTables | None = None, sums: tuple[float, float] = (1.0, 1.0),
-                 seconds: float = ...) -> None: ...
+                 sparse: SparseTables | None = None, correction: Correction | None = None,
+                 sums: tuple[float, float] = (1.0, 1.0), seconds: float = ...) -> None: ...
     def start_random(self, count: int) -> None: ...
     def start_at(self, nest: Arrays) -> None: ...
     def begin(self, rounds: int, temperature_start: float, temperature_end: float, rounds_least: int,
@@ -156,11 +167,11 @@ class Prover:
     """Bounds parts of a map space and searches them; loops of outer levels are pairs of factors and order, [D] each.
 
     Built with the bounds, the temporal factors of each level and dimension, the order of each level's loops as inner,
-    free and outer ones, and the number of the metric in `METRICS`.
+    free and outer ones, and the metric.
     """
 
     def __init__(self, layer: Layer, bounds: list[float], factors: list[list[list[float]]],
-                 orders: list[tuple[list[int], list[int], list[int]]], metric: int) -> None: ...
+                 orders: list[tuple[list[int], list[int], list[int]]], metric: Metric) -> None: ...
     # Takes up a scheme: spatial factors [L * D], levels that keep each data space [L * T], layouts. Returns its bound.
     def begin(self, spatial: Sequence[float], keep: Sequence[bool],
               layouts: Sequence[tuple[Sequence[int], Sequence[bool]]]) -> float: ...
@@ -173,15 +184,18 @@ class Prover:
                budget: int) -> tuple[bool, float, float, int, int, tuple[np.ndarray, ...] | None]: ...
 
 class SegmentLayer:
-    """A layer of segments, from a dictionary with tables for as many levels as are `homes`; see
-    `fusion/estimates.py:compiled_segment`."""
+    """A layer of segments; see `fusion/estimates.py:compiled_segment`. Sets of data spaces are bits."""
 
-    def __init__(self, table: dict[str, Any], homes: int) -> None: ...
+    def __init__(self, *, bounds: list[float], spaces: list[list[list[tuple[int, float]]]], output: int, linked: int,
+                 handed: int, inside: float, known: list[tuple[float, list[float]]], sums_room: float, read: float,
+                 write: float, words_per_cycle: float, home_reads: list[float], home_price: list[float]) -> None: ...
 
 class SegmentLink:
-    """A link between two layers of segments, from a dictionary."""
+    """A link between two layers of segments; tables are by dimension of the producer."""
 
-    def __init__(self, table: dict[str, Any]) -> None: ...
+    def __init__(self, *, theirs: list[int], slides: list[tuple[float, float, float, float, float, float, float]],
+                 stored: list[float], lying: tuple[float, float], elsewhere: float, beside: bool, written_whole: bool,
+                 written_pooled: bool, distance: int) -> None: ...
 
 class FusedSegment:
     """A segment's layers, one fewer links, and shared operands: layer and data space, and those that brought them."""
@@ -192,10 +206,27 @@ class FusedSegment:
     def refetched(self, layer: int, tile: list[float], passing: int, staying: int, room: float,
                   sums_room: float, by: int = 0) -> list[float] | None: ...
 
+class ProductUnits:
+    """Units side by side of a layer that is a product of two operands in the home; without arguments: of no product."""
+
+    @overload
+    def __init__(self) -> None: ...
+    @overload
+    def __init__(self, *, known: bool, computes: float, most: float, along: list[float], beside: list[float],
+                 whole: list[float], holder: float, holders: list[float]) -> None: ...
+
+class LayerLeast:
+    """What no mapping of a layer in a group undercuts. Sets of data spaces are bits."""
+
+    def __init__(self, *, energy: float, cycles: float, written: float, made: float, done: float, filled: bool,
+                 fill: float, back: float, summing: list[tuple[float, float]], unfinished: float, units: ProductUnits,
+                 through: int, brought: int, found: int, lasting: float, once: list[float],
+                 inward: list[float]) -> None: ...
+
 class GroupBound:
     """All groups of a segment in parts; prices as for `NestEstimate`."""
 
-    def __init__(self, segment: FusedSegment, layers: list[dict[str, Any]], usable: float, bandwidth: list[float],
+    def __init__(self, segment: FusedSegment, layers: list[LayerLeast], usable: float, bandwidth: list[float],
                  orders: list[tuple[list[int], bool]], shared: list[list[int]]) -> None: ...
     def lower(self, energy: float, cycles: float) -> float: ...
     # The least price of a part: the number of its order (0: all of them), by link the loops along which words are made

@@ -20,15 +20,14 @@ constexpr double TINY = 1e-30, ILLEGAL = 1e6;
 // doubles, far below a word more or less.
 constexpr double SAME = 1e-9;
 
-// Metrics as one number to minimise (search/best_so_far.py): the sum of weight * log(quantity).
+// Metrics as one number to minimise (search/best_so_far.py): the sum of weight * log(metric).
 struct Objective {
-    enum Quantity { EDP, ENERGY, DELAY, LAST_LEVEL_ACCESSES, SHARE };
     struct Term {
         double weight;
-        Quantity quantity;
+        Metric metric;
     };
     std::vector<Term> terms;
-    Price price{1, 1};  // of which SHARE is the value
+    Price price{1, 1};  // of which Metric::SHARE is the value
 
     double value(const Scores& scores) const;
 };
@@ -55,7 +54,8 @@ public:
 
     // After so many seconds nothing is evaluated any more but the first pack of new chains.
     Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
-           std::shared_ptr<const sparse::SparseDesign> design = nullptr, double seconds = std::numeric_limits<double>::infinity());
+           std::shared_ptr<const sparse::SparseDesign> design = nullptr, std::optional<Correction> correction = std::nullopt,
+           double seconds = std::numeric_limits<double>::infinity());
 
     void start_random(int count);            // adds chains at random points
     void start_at(const Mapping& mapping);   // adds a chain at a mapping of the space

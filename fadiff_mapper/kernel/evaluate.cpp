@@ -208,10 +208,9 @@ static void count_accesses(const Layer& layer, Workspace& work) {
 
 Lanes slowdown(const Level& level, Lanes read, Lanes written) {
     Lanes slowest = 1.0;
-    const auto limit = [&](double given, Lanes asked) {
-        if (given < UNLIMITED) slowest = smaller(slowest, Lanes(given) / larger(asked, given));
-    };
-    limit(level.read_bandwidth, read), limit(level.write_bandwidth, written), limit(level.shared_bandwidth, read + written);
+    level.at_limited_ports(read, written, [&](Lanes asked, double given) {
+        slowest = smaller(slowest, Lanes(given) / larger(asked, given));
+    });
     return slowest;
 }
 
@@ -219,7 +218,7 @@ Lanes slowdown(const Level& level, Lanes read, Lanes written) {
 static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) {
     const Level& own = layer.level[level];
     const Lanes cycles = work.tiles.cycles;
-    if (std::min({own.read_bandwidth, own.write_bandwidth, own.shared_bandwidth}) >= UNLIMITED) return cycles;
+    if (!own.limited()) return cycles;
     const bool packed = layer.packed();
     Lanes read = 0.0, write = 0.0;
     for (int t = 0; t < layer.tensors; ++t) {
@@ -567,9 +566,10 @@ private:
     std::unique_ptr<bool[]> flag_;
 };
 
-Evaluator::Evaluator(const Layer& layer, bool residual, std::shared_ptr<const sparse::SparseDesign> design)
+Evaluator::Evaluator(const Layer& layer, bool residual, std::shared_ptr<const sparse::SparseDesign> design,
+                     std::optional<Correction> correction)
     : work(layer, residual || design, residual), layer_(layer),
-      sparse_(design ? std::make_unique<sparse::SparseEvaluator>(std::move(design)) : nullptr) {}
+      sparse_(design ? std::make_unique<sparse::SparseEvaluator>(std::move(design)) : nullptr), correction_(std::move(correction)) {}
 
 Evaluator::~Evaluator() = default;
 
@@ -579,6 +579,8 @@ void Evaluator::evaluate(const RoomPack* room, unsigned wanted, Scores* scores, 
     if (sparse_) sparse_->evaluate(work, scores);
     else if (work.residual) evaluate_residuals(layer_, room, work, scores, unrounded);
     else fadiff::evaluate(layer_, room, wanted, work, scores);
+    for (int lane = 0; correction_ && lane < work.pack.count; ++lane)
+        if (scores[lane].legal) scores[lane].cycles = correction_->cycles(layer_, work.pack, lane);
 }
 
 void score(ScoredLayer& layer, std::shared_ptr<const sparse::SparseDesign> design, const Batch& batch, const RoomColumns& rooms,

@@ -7,8 +7,10 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "columns.hpp"
+#include "correction.hpp"
 #include "traffic.hpp"
 
 namespace fadiff {
@@ -71,7 +73,9 @@ class SparseEvaluator;
 
 class Evaluator {
 public:
-    explicit Evaluator(const Layer& layer, bool residual = false, std::shared_ptr<const sparse::SparseDesign> design = nullptr);
+    // `correction`: of the cycles of a dense design.
+    explicit Evaluator(const Layer& layer, bool residual = false, std::shared_ptr<const sparse::SparseDesign> design = nullptr,
+                       std::optional<Correction> correction = std::nullopt);
     ~Evaluator();
 
     // Scores of the mappings that lie in `work.pack`, see evaluate.hpp; with residuals also those without Timeloop's faults
@@ -83,6 +87,7 @@ public:
 private:
     const Layer& layer_;
     std::unique_ptr<sparse::SparseEvaluator> sparse_;
+    std::optional<Correction> correction_;
 };
 
 // A layer with an evaluator that nobody uses at present: to make one takes longer than to evaluate a small batch.

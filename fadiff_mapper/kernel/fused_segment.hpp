@@ -22,22 +22,6 @@ struct ReadSlide {
     double ahead = 0, advance = 1;            // padding before the first point; points to the next output on average
 };
 
-// Points along a rank that a tile of some extents touches.
-template <typename Number>
-Number extent_of(const Rank& rank, const Number* extents) {
-    Number extent = 1;
-    for (const Rank::Term& term : rank.terms) extent += term.coefficient * (extents[term.dim] - 1);
-    return extent;
-}
-
-// Words of a tile of some extents.
-template <typename Number>
-Number words_of(const DataSpace& space, const Number* extents) {
-    Number words = 1;
-    for (const Rank& rank : space.ranks) words *= extent_of(rank, extents);
-    return words;
-}
-
 // The part of some lanes that is at work on a number of points: the largest divisor of the points that the lanes can
 // take, over the lanes. Tabulated, as divisors take long to find, up to 65,536 points, above most bounds.
 struct BusyLanes {

@@ -633,7 +633,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
     Box tile;
     largest_tile(last, last_small, loops, tile.lanes);
     if (home_sums) resting += held(last, last.output, last_small, loops, adding);
-    else if (!order.spilled && !order.open) sums = words_of(last.spaces[last.output], tile.lanes);
+    else if (!order.spilled && !order.open) sums = volume(last.spaces[last.output], tile.lanes);
     Lanes least = NEVER;
     for (Lanes& own : room) own = own - resting, least = smaller(least, own);
     const Mask never = ((rounds > 1) & (sums > last.sums_room)) | (least < 0);
@@ -673,7 +673,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
                 inward += larger(own.inward[t] * times, fetched(layer, t, large, loops, 0, false) * own.done);
         // sums that leave the level in which they are added up come back to it
         const bool returns = ends && (home_sums || order.spilled);
-        const Lanes back = returns ? words_of(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : Lanes(0);
+        const Lanes back = returns ? volume(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : Lanes(0);
         double once = 0;
         for (const Operand& operand : outside[index]) once += own.once[operand.tensor];
         // a part of the work, with some cycles of the arithmetic and words from outside in all, to which some sums come back,

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -75,6 +76,31 @@ struct DataSpace {
     bool holed = false;        // an output whose tiles may leave holes or overlap (model/legality.py, outputs_with_holes)
 };
 
+// Extent of a rank of a box, between the first and the last word that it touches: 1 + sum of coefficient * (points - 1).
+// `points`: points of the box along a dimension; of one box, or of eight in lanes.
+template <typename Points>
+auto extent_along(const Rank& rank, Points points) {
+    using Number = std::decay_t<decltype(points(0))>;
+    if (rank.single >= 0) return Number(points(rank.single));
+    Number reach = Number(-rank.surplus);
+    for (const Rank::Term& term : rank.terms)
+        reach += term.coefficient == 1 ? Number(points(term.dim)) : points(term.dim) * Number(term.coefficient);
+    return reach;
+}
+
+template <typename Number>
+Number extent(const Rank& rank, const Number* box) {
+    return extent_along(rank, [box](int dim) { return box[dim]; });
+}
+
+// Words of a box [D] in a data space, holes of strides included: the product of the extents of its ranks.
+template <typename Number>
+Number volume(const DataSpace& space, const Number* box) {
+    Number words = 1.0;
+    for (const Rank& rank : space.ranks) words *= extent(rank, box);
+    return words;
+}
+
 // A storage level. Energies in pJ per vector access, bandwidths in words per cycle and instance.
 struct Level {
     double usable = -1, least = 0;       // words; usable < 0: no limit; least 0: none
@@ -85,6 +111,15 @@ struct Level {
     int gate = 0;
 
     bool has_fanout() const { return fanout_x > 1 || fanout_y > 1; }
+    bool limited() const { return std::min({read_bandwidth, write_bandwidth, shared_bandwidth}) < UNLIMITED; }
+
+    // Calls `take` with the words that go through each port with a limit, and the limit.
+    template <typename Number, typename Take>
+    void at_limited_ports(Number read, Number written, Take take) const {
+        if (read_bandwidth < UNLIMITED) take(read, read_bandwidth);
+        if (write_bandwidth < UNLIMITED) take(written, write_bandwidth);
+        if (shared_bandwidth < UNLIMITED) take(read + written, shared_bandwidth);
+    }
 };
 
 struct Layer {
@@ -163,5 +198,18 @@ struct Price {
         return pj / energy + some / cycles;
     }
 };
+
+// What a search minimises of one mapping (inputs/spec/spec.py:metric_of), or its price as a part of a network.
+enum class Metric { EDP, ENERGY, DELAY, LAST_LEVEL_ACCESSES, SHARE };
+
+inline double metric_of(Metric metric, double energy, double cycles, double accessed, const Price& price) {
+    switch (metric) {
+        case Metric::EDP: return energy * cycles;
+        case Metric::ENERGY: return energy;
+        case Metric::DELAY: return cycles;
+        case Metric::LAST_LEVEL_ACCESSES: return accessed;
+        default: return price.of(energy, cycles);
+    }
+}
 
 }  // namespace fadiff

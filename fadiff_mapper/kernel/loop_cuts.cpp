@@ -93,20 +93,20 @@ Lanes distinct_words(const DataSpace& space, const Lanes* extents) {
 
 // Points along a rank that all steps of a loop along it touch together.
 static Lanes walked(const FusedLayer& layer, const Rank& rank, const LoopCut& cut, bool holes) {
-    double width = 1, stride = 1, dilation = 1;
-    Lanes extent = 1;
+    double stride = 1, dilation = 1;
     for (const Rank::Term& term : rank.terms) {
-        const bool own = term.dim == cut.dim;
-        extent += term.coefficient * ((own ? cut.average() : Lanes(layer.bounds[term.dim])) - 1);
-        if (own) stride = term.coefficient;
-        else width += term.coefficient * (layer.bounds[term.dim] - 1), dilation = std::max(dilation, term.coefficient);
+        if (term.dim == cut.dim) stride = term.coefficient;
+        else dilation = std::max(dilation, term.coefficient);
     }
-    if (holes || (stride <= width && dilation == 1)) return cut.steps * extent;
+    // Points of the rank's dimensions where the loop's own has so many.
+    const auto with_own = [&](auto points) {
+        return [&, points](int dim) { return dim == cut.dim ? points : decltype(points)(layer.bounds[dim]); };
+    };
+    const double width = extent_along(rank, with_own(1.0));  // under one point of the loop
+    if (holes || (stride <= width && dilation == 1)) return cut.steps * extent_along(rank, with_own(cut.average()));
     // fewer for each point of a larger tile
     const Lanes largest = larger(cut.largest(), cut.average());
-    return cut.points / largest * distinct_along(rank, [&](int dim) {
-        return dim == cut.dim ? largest : Lanes(layer.bounds[dim]);
-    });
+    return cut.points / largest * distinct_along(rank, with_own(largest));
 }
 
 Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across, bool holes) {
@@ -120,7 +120,7 @@ Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loop
         for (int loop = 0; loop < loops; ++loop)
             if (cuts[loop].dim >= 0 && rank.dims >> cuts[loop].dim & 1 && !(across >> loop & 1)) walking = loop;
         words *= walking >= 0 ? walked(layer, rank, cuts[walking], holes)
-            : holes ? Lanes(extent_of(rank, layer.bounds.data()))
+            : holes ? Lanes(extent(rank, layer.bounds.data()))
             : distinct_along(rank, [&](int dim) { return Lanes(layer.bounds[dim]); });
     }
     return words;
@@ -135,9 +135,9 @@ Lanes held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, 
         if (cuts[loop].dim >= 0 && !outlives) extents[cuts[loop].dim] = link ? cuts[loop].needed : cuts[loop].largest();
         outlives = outlives || across >> loop & 1;
     }
-    if (!link) return words_of(layer.spaces[tensor], extents);
+    if (!link) return volume(layer.spaces[tensor], extents);
     for (int dim = 0; dim < layer.dims(); ++dim) extents[dim] = ceil(extents[dim] / link->stored[dim]);
-    return ceil(words_of(layer.spaces[tensor], extents) * link->lying / link->lying_per);
+    return ceil(volume(layer.spaces[tensor], extents) * link->lying / link->lying_per);
 }
 
 Lanes outlasting(const FusedLayer& layer, const LoopCut* cuts, int loops, Loops64 across, const FusedLink& link) {

@@ -260,22 +260,57 @@ static void add_spaces(py::module_& module) {
 
 // ---- Search
 
+static void need_layer_of(const Correction& correction, const Layer& layer) {
+    need(int(correction.bounds.size()) == layer.dims && correction.inputs >= 0 && correction.inputs < layer.tensors
+         && correction.stream < layer.dims, "correction", ": of another layer");
+    for (const auto* dims : {&correction.reduced, &correction.windows, &correction.produced, &correction.positions, &correction.groups,
+                             &correction.sliding})
+        for (const int d : *dims) need(d >= 0 && d < layer.dims, "correction", ": of another layer");
+    const auto& ranks = layer.spaces[correction.inputs].ranks;
+    for (const int d : correction.sliding)
+        need(std::any_of(ranks.begin(), ranks.end(), [d](const Rank& rank) { return rank.terms.size() > 1 && rank.dims >> d & 1; }),
+             "correction", ": of another layer");
+}
+
+static void add_correction(py::module_& module) {
+    using std::pair;
+    auto correction = add_table<Correction>(
+        module, "Correction", pair("program", &Correction::program), pair("bounds", &Correction::bounds),
+        pair("reduced", &Correction::reduced), pair("windows", &Correction::windows), pair("produced", &Correction::produced),
+        pair("positions", &Correction::positions), pair("groups", &Correction::groups), pair("sliding", &Correction::sliding),
+        pair("inputs", &Correction::inputs), pair("stream", &Correction::stream), pair("word_bytes", &Correction::word_bytes),
+        pair("norm", &Correction::norm), pair("tile", &Correction::tile), pair("convolution", &Correction::convolution),
+        pair("steps", &Correction::steps), pair("streams", &Correction::streams), pair("input_beats", &Correction::input_beats),
+        pair("input_misses", &Correction::input_misses), pair("input_lines", &Correction::input_lines),
+        pair("weight_beats", &Correction::weight_beats), pair("weight_misses", &Correction::weight_misses),
+        pair("weight_lines", &Correction::weight_lines), pair("weight_pages", &Correction::weight_pages),
+        pair("output_misses", &Correction::output_misses), pair("launch", &Correction::launch),
+        pair("first_tile", &Correction::first_tile));
+    correction.attr("BLOCK") = Correction::BLOCK, correction.attr("ROUNDING") = Correction::ROUNDING;
+    correction.attr("BEAT") = Correction::BEAT, correction.attr("LINE") = Correction::LINE, correction.attr("PAGE") = Correction::PAGE;
+    correction.attr("CACHE") = Correction::CACHE, correction.attr("WIDEST") = Correction::WIDEST;
+    py::enum_<Correction::Program>(module, "Program")
+        .value("as-mapped", Correction::AS_MAPPED).value("gemmini", Correction::GEMMINI);
+}
+
 static std::unique_ptr<OneCall<Chains>> chains_of(const Layer& layer, const MapSpace& space,
-                                             const std::vector<std::pair<double, Objective::Quantity>>& terms,
+                                             const std::vector<std::pair<double, Metric>>& terms,
                                              const std::optional<Array<double>>& words,
                                              const std::optional<Array<bool>>& counted, std::uint64_t seed,
-                                             const Design& sparse, std::pair<double, double> sums, double seconds) {
+                                             const Design& sparse, const std::optional<Correction>& correction,
+                                             std::pair<double, double> sums, double seconds) {
     need(sums.first > 0 && sums.second > 0, "sums");
     need_layer_of(space, layer);
     need_layer_of(sparse, layer);
+    if (correction) need_layer_of(*correction, layer);
     std::optional<Room> room;
     if (words) {
         need(counted && words->size() == layer.levels && counted->size() == layer.levels * layer.tensors, "room", ": wrong size");
         room = {{words->data(), words->data() + words->size()}, {counted->data(), counted->data() + counted->size()}};
     }
     Objective objective{{}, {sums.first, sums.second}};
-    for (auto [weight, quantity] : terms) objective.terms.push_back({weight, quantity});
-    return std::make_unique<OneCall<Chains>>(layer, space, objective, room, seed, sparse, seconds);
+    for (auto [weight, metric] : terms) objective.terms.push_back({weight, metric});
+    return std::make_unique<OneCall<Chains>>(layer, space, objective, room, seed, sparse, correction, seconds);
 }
 
 static void start_at(Chains& chains, const py::sequence& nest) {
@@ -297,15 +332,15 @@ static py::list history_of(Chains& chains, std::size_t first) {
 static void add_chains(py::module_& module) {
     using Release = py::call_guard<py::gil_scoped_release>;
     module.attr("ILLEGAL") = ILLEGAL, module.attr("TINY") = TINY, module.attr("SAME") = SAME;
-    py::enum_<Objective::Quantity>(module, "Quantity")
-        .value("edp", Objective::EDP).value("energy", Objective::ENERGY).value("delay", Objective::DELAY)
-        .value("last_level_accesses", Objective::LAST_LEVEL_ACCESSES).value("share", Objective::SHARE);
+    py::enum_<Metric>(module, "Metric")
+        .value("edp", Metric::EDP).value("energy", Metric::ENERGY).value("delay", Metric::DELAY)
+        .value("last_level_accesses", Metric::LAST_LEVEL_ACCESSES).value("share", Metric::SHARE);
     py::enum_<Chains::Stage>(module, "Stage")
         .value("start", Chains::START).value("refine", Chains::REFINE).value("polish", Chains::POLISH);
     const auto in = [](const char* name) { return py::arg(name); };
     py::class_<OneCall<Chains>>(module, "Chains")
         .def(py::init(&chains_of), in("layer"), in("space"), in("terms"), in("room_words"), in("room_counted"), in("seed"),
-             py::arg("sparse") = nullptr, py::arg("sums") = std::make_pair(1.0, 1.0),
+             py::arg("sparse") = nullptr, py::arg("correction") = py::none(), py::arg("sums") = std::make_pair(1.0, 1.0),
              py::arg("seconds") = std::numeric_limits<double>::infinity())
         .def("start_random", one_call(+[](Chains& own, int count) { own.start_random(count); }), Release())
         .def("start_at", one_call(&start_at))
@@ -336,6 +371,7 @@ PYBIND11_MODULE(_kernel, module) {
                py::arg("sparse") = nullptr);
     module.def("traffic", &traffic);
     add_spaces(module);
+    add_correction(module);
     add_chains(module);
     add_draw(module);
     add_estimates(module);

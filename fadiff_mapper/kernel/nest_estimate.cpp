@@ -93,7 +93,7 @@ void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
         if (!last.moves(last.output, options_.dims[loop])) adding |= Loops64(1) << loop;
     if (adding && options_.sums == SumsRest::Inside) {
         largest_tile(last, packs.of(pack, layers - 1), loops, tile.lanes);
-        going_on = words_of(last.spaces[last.output], tile.lanes);
+        going_on = volume(last.spaces[last.output], tile.lanes);
     } else if (adding && options_.sums == SumsRest::Home) {
         resting += held(last, last.output, packs.of(pack, layers - 1), loops, adding);
     }
@@ -107,7 +107,7 @@ void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
         // Its tile lies beside what it is pooled from, or scaled with.
         if (layer.linked >= 0 && segment_.links[index - 1].beside) {
             largest_tile(layer, packs.of(pack, index), loops, tile.lanes);
-            room = room - words_of(layer.spaces[layer.linked], tile.lanes);
+            room = room - volume(layer.spaces[layer.linked], tile.lanes);
         }
         // Sums of the last layer that go on stay there while the other layers run, and must fit at once.
         if (index + 1 == layers) room = select(going_on > layer.sums_room, -NEVER, room);
@@ -148,7 +148,7 @@ void NestEstimate::lay_out_work(const Packs& packs, std::size_t pack, int index)
     const LoopCut* own = packs.of(pack, index);
     const int loops = packs.loops;
     const bool last = index + 1 == int(segment_.layers.size());
-    const double made = words_of(layer.spaces[layer.output], layer.bounds.data());
+    const double made = volume(layer.spaces[layer.output], layer.bounds.data());
     double passed_on = 0;
     Lanes rounds = 1, again = 0, joined = 0;
     for (int loop = 0; loop < loops; ++loop)
@@ -160,7 +160,7 @@ void NestEstimate::lay_out_work(const Packs& packs, std::size_t pack, int index)
         if (layer.handed >> t & 1) again += larger(fetched(layer, t, own, loops, 0) - alone[t], 0);
     if (layer.linked >= 0) {
         const FusedLink& before = segment_.links[index - 1];
-        if (before.written_pooled) passed_on = words_of(layer.spaces[layer.linked], layer.bounds.data());
+        if (before.written_pooled) passed_on = volume(layer.spaces[layer.linked], layer.bounds.data());
         if (before.elsewhere > 0)
             joined = before.elsewhere
                 * fetched(layer, layer.linked, own, loops, before.beside ? 0 : options_.retained[index - 1]);

@@ -81,15 +81,6 @@ double Prover::distinct(int t, const double* points, bool box) const {
     return words;
 }
 
-double Prover::value(double energy, double cycles, double accessed) const {
-    switch (metric_) {
-        case Metric::EDP: return energy * cycles;
-        case Metric::ENERGY: return energy;
-        case Metric::DELAY: return cycles;
-        default: return accessed;
-    }
-}
-
 double Prover::begin(const Scheme& scheme) {
     const Scheme before = std::exchange(scheme_, scheme);
     crossings_.clear();
@@ -371,10 +362,9 @@ double Prover::bound(const Frame& frame, int level) const {
     }
     double busy = cycles_;
     for (int l = 0; l < levels_; ++l) {
-        const double limits[3] = {layer_.level[l].read_bandwidth, layer_.level[l].write_bandwidth, layer_.level[l].shared_bandwidth};
-        const double asked[3] = {reads_[l], writes_[l], reads_[l] + writes_[l]};
-        for (int i = 0; i < 3; ++i)
-            if (limits[i] < UNLIMITED) busy = std::max(busy, std::ceil(asked[i] / limits[i] * (1 - 1e-12)));
+        layer_.level[l].at_limited_ports(reads_[l], writes_[l], [&](double asked, double given) {
+            busy = std::max(busy, std::ceil(asked / given * (1 - 1e-12)));
+        });
     }
     for (int l = 0; l < levels_; ++l) energy += busy * leaking_[l];
     return value(energy, busy + layer_.network_latency, accessed);

@@ -15,8 +15,6 @@
 
 namespace fadiff {
 
-enum class Metric { EDP, ENERGY, DELAY, LAST_LEVEL_ACCESSES };
-
 // What the constraints leave open in time: by level and dimension the factors, by level the order of the loops, innermost
 // first: `inner`, then `between` in any order, then `outer`.
 struct OpenLoops {
@@ -97,7 +95,7 @@ private:
     };
 
     double distinct(int t, const double* points, bool box) const;
-    double value(double energy, double cycles, double accessed) const;
+    double value(double energy, double cycles, double accessed) const { return metric_of(metric_, energy, cycles, accessed, {1, 1}); }
     void charge(const Crossing& crossing, const Words& words, double& energy, double* reads, double* writes,
                 double& accessed) const;
     std::map<std::vector<double>, double> receivers_apart(int level, int t) const;

@@ -17,9 +17,9 @@ void check_order(const std::uint8_t* order, std::size_t size, int dims, const ch
 
 std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> bounds,
                                         const std::vector<std::vector<std::vector<double>>>& factors,
-                                        const std::vector<std::tuple<Names, Names, Names>>& orders, int metric) {
+                                        const std::vector<std::tuple<Names, Names, Names>>& orders, Metric metric) {
     const std::size_t levels = layer.levels, dims = layer.dims;
-    check(bounds.size() == dims && factors.size() == levels && orders.size() == levels && metric >= 0 && metric <= 3, "loops");
+    check(bounds.size() == dims && factors.size() == levels && orders.size() == levels && metric != Metric::SHARE, "loops");
     OpenLoops open;
     for (std::size_t level = 0; level < levels; ++level) {
         check(factors[level].size() == dims, "factors");
@@ -33,7 +33,7 @@ std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> 
         all.insert(all.end(), between.begin(), between.end()), all.insert(all.end(), outer.begin(), outer.end());
         check_order(all.data(), all.size(), layer.dims, "orders");
     }
-    return std::make_unique<OneCall<Prover>>(layer, std::move(bounds), std::move(open), Metric(metric));
+    return std::make_unique<OneCall<Prover>>(layer, std::move(bounds), std::move(open), metric);
 }
 
 double begin(Prover& prover, std::vector<double> spatial, Names keep, const std::vector<std::pair<Names, Names>>& layouts) {

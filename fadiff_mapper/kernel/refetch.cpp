@@ -57,7 +57,7 @@ static Side side_of(const FusedLayer& layer, int tensor, int other, const double
                     bool passing, bool lying) {
     const Dims output = layer.spaces[layer.output].relevant;
     Side side;
-    side.size = words_of(layer.spaces[tensor], tile) / groups;
+    side.size = volume(layer.spaces[tensor], tile) / groups;
     side.passing = passing;
     side.lying = lying;
     double unit = 1;
@@ -113,7 +113,7 @@ void refetched(const FusedLayer& layer, const double* tile, Spaces passing, Spac
     double least[64], pieces = 0;
     for (int dim = 0; dim < layer.dims(); ++dim) least[dim] = whole >> dim & 1 ? tile[dim] : 1;
     for (int t = 0; t < tensors; ++t)
-        if ((passing & ~by) >> t & 1) pieces += words_of(layer.spaces[t], least);
+        if ((passing & ~by) >> t & 1) pieces += volume(layer.spaces[t], least);
     found.fits = pieces <= room && room >= 0;
     if (count != 2 || !passing || !found.fits) return;
     const auto [left, right] = operands;

@@ -296,13 +296,9 @@ void ResidualWalk::find_tile(const Node& node, int t) {
     const std::size_t ranks = space.ranks.size();
     low_.resize(ranks), high_.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r) {
-        Position low = 0, reach = 0;
-        for (const Rank::Term& term : space.ranks[r].terms) {
-            const Position points = is_last(term.dim) ? node.rest[term.dim] : node.whole[term.dim];
-            low += Position(term.coefficient) * at_[term.dim];
-            reach += Position(term.coefficient) * (points - 1);
-        }
-        low_[r] = low, high_[r] = low + reach + 1;
+        low_[r] = 0;
+        for (const Rank::Term& term : space.ranks[r].terms) low_[r] += Position(term.coefficient) * at_[term.dim];
+        high_[r] = low_[r] + extent_along(space.ranks[r], [&](int d) { return is_last(d) ? node.rest[d] : node.whole[d]; });
     }
 }
 

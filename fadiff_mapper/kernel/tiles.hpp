@@ -29,24 +29,6 @@ inline Lanes spatial_product(const Layer& layer, const MappingPack& pack, int le
     return product;
 }
 
-// Extent of one rank of a box [D], of one mapping or of eight: 1 + sum of coefficient * (points - 1).
-template <typename Points>
-inline Points extent(const Rank& rank, const Points* box) {
-    if (rank.single >= 0) return box[rank.single];
-    Points reach = -rank.surplus;
-    for (const Rank::Term& term : rank.terms)
-        reach += term.coefficient == 1 ? box[term.dim] : box[term.dim] * term.coefficient;
-    return reach;
-}
-
-// Words of a box [D] in a data space, holes of strides included: the product of the extents of its ranks.
-template <typename Points>
-inline Points volume(const DataSpace& space, const Points* box) {
-    Points words = 1.0;
-    for (const Rank& rank : space.ranks) words *= extent(rank, box);
-    return words;
-}
-
 // Temporal loops of several iterations, innermost first, S of them. Scratch that every mapping fills anew.
 struct Loops {
     int count = 0;

@@ -8,7 +8,9 @@ energy, extended to vector accesses, clusters, address generation and leakage as
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.loop_nest import Array, array_namespace
 from fadiff_mapper.model.prepared_layer import UNLIMITED, Machine, in_namespace
@@ -95,14 +97,18 @@ def slowdown(read: Array, write: Array, machine: Machine) -> Array:
     """Share of the asked bandwidth (words per cycle and instance, [L, B]) that each level can give, [L, B]."""
     xp = array_namespace(read)
     shares = [xp.ones_like(level) for level in read]
-    for wanted, limit in ((read, machine.read_bandwidth), (write, machine.write_bandwidth),
-                          (read + write, machine.shared_bandwidth)):
+    for wanted, limit in through_ports(read, write, machine):
         for level, limited in enumerate((limit < UNLIMITED).any(axis=-1).tolist()):
             if limited:
                 # divided by at least `allowed`, so that an idle level divides nothing by 0
                 allowed = in_namespace(xp, limit[level]) * xp.ones_like(wanted[level])
                 shares[level] = xp.minimum(shares[level], allowed / xp.maximum(wanted[level], allowed))
     return xp.stack(shares)
+
+
+def through_ports(reads: Any, writes: Any, memory: Machine | StorageLevel) -> tuple[tuple[Any, Any], ...]:
+    """Words through the three ports of a memory, each beside its bandwidth: reads, writes (fills and updates), both."""
+    return ((reads, memory.read_bandwidth), (writes, memory.write_bandwidth), (reads + writes, memory.shared_bandwidth))
 
 
 def used_clusters(laid_out: Array, machine: Machine) -> Array:

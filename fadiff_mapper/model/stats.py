@@ -11,6 +11,8 @@ import numpy as np
 
 from fadiff_mapper.base.text_formats import html_table
 from fadiff_mapper.inputs.native.tables import ComponentArea
+from fadiff_mapper.inputs.spec.problem import DataSpace
+from fadiff_mapper.inputs.spec.spec import metric_of
 from fadiff_mapper.model.evaluate import Evaluation, SparseEvaluation
 from fadiff_mapper.model.interconnects import interconnect_faults
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -79,9 +81,7 @@ class Stats:
 
     def of(self, metric: str) -> float:
         """The value of a metric that a search can minimise: edp, energy, delay or last_level_accesses."""
-        if metric == "last_level_accesses":
-            return float(storage_accesses(self.levels[-1]))
-        return float({"edp": self.edp, "energy": self.energy_pj, "delay": self.cycles}[metric])
+        return float(metric_of(metric, self.energy_pj, self.cycles, storage_accesses(self.levels[-1])))
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers under Timeloop's names.
@@ -179,8 +179,8 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
             "slowdown": float(evaluation.cost.slowdown[number, row]),
             "max_instances": (int if sparse is None else float)(use.instances[number, row]),
             "leakage_energy_pj": leakage, "energy_pj_total": energy, "dataspaces": {
-                name: _dataspace(layer, evaluation, number, t, row, sections=sections)
-                for t, name in enumerate(names) if evaluation.nest.keep[number, t, row]}})
+                space.name: _scale_factors(space, _dataspace(layer, evaluation, number, t, row, sections=sections))
+                for t, space in enumerate(layer.problem.dataspaces) if evaluation.nest.keep[number, t, row]}})
     return Stats(
         cycles=cycles, computes=computes, utilization=done / unit.instances / cycles if cycles else 0.0,
         energy_pj=float(evaluation.energy[row]), network_energy_pj=float(evaluation.network.total[row]),
@@ -289,6 +289,15 @@ def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int,
                                               strict=True)) for number, name in enumerate(words)}
     address = int(sparse.addresses[level, t]) * layer.arch.levels[level].addr_gen_energy
     return result | ({"addr_gen_energy_pj_per_cluster": address} if address else {})
+
+
+def _scale_factors(space: DataSpace, found: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a data space at a level, with the words of its scale factors that are part of its energy, capacity
+    and bandwidth where its elements have any: one for each block of elements that lies or moves there."""
+    if space.bits is None or not space.bits.scale:
+        return found
+    return found | {"scale_factors": {name: counted(found[name]) / space.bits.per
+                                      for name in ("utilized_capacity", "reads", "fills", "updates")}}
 
 
 def _network(layer: PreparedLayer, evaluation: Evaluation, number: int, row: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.spec.arch import Architecture, ComputeUnit, StorageLevel
 from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.tables import Tables, storage_energy
+from fadiff_mapper.model.energy_latency import through_ports
 from fadiff_mapper.workload.operations import VectorOperator
 
 WORD = DataSpace("Activations", ())  # a tensor whose elements are words
@@ -106,6 +107,5 @@ def _on(operations: Mapping[str, float], streams: Sequence[Stream], unit: Comput
 
 def memory_cycles(level: StorageLevel, reads: float, writes: float) -> float:
     """Cycles in which each instance of a memory reads and writes so many words; 0 without a limit."""
-    return max((words / bandwidth for words, bandwidth in (
-        (reads, level.read_bandwidth), (writes, level.write_bandwidth), (reads + writes, level.shared_bandwidth))
-        if bandwidth is not None), default=0.0)
+    return max((words / bandwidth for words, bandwidth in through_ports(reads, writes, level) if bandwidth is not None),
+               default=0.0)

@@ -8,12 +8,18 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.search.options import MODELS, SearchOptions, refuse_model_without_gradient
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS
+from fadiff_mapper.search.options import (
+    MODELS,
+    SearchOptions,
+    refuse_calibration_without_cycles,
+    refuse_model_without_gradient,
+)
 
 if TYPE_CHECKING:
     from fadiff_mapper.calibration.correction import Calibration
 
-METRICS = ("edp", "energy", "delay")
+METRICS = tuple(METRIC_EXPONENTS)
 
 METHODS = ("annealing", "gradient")
 """Where mappings and groups come from: annealed mappings and enumerated groups; both, and a gradient descent on the
@@ -77,11 +83,10 @@ def check(options: NetworkOptions) -> None:
     if not isinstance(options.longest, int) or not 2 <= options.longest <= LONGEST:
         raise FadiffError(f"longest: found {options.longest!r}; accepted: a whole number from 2 to {LONGEST}")
     refuse_model_without_gradient(options.model, options.method)
-    if options.gap is not None:
-        if not isinstance(options.gap, int | float) or not 0 <= options.gap < inf:
-            raise FadiffError(f"gap: found {options.gap!r}; accepted: a share of 0 or more, such as 0.01")
-        if options.calibration is not None:
-            raise FadiffError("gap: found with a calibration, with which nothing is proven; accepted: one of them")
+    if options.gap is not None and (not isinstance(options.gap, int | float) or not 0 <= options.gap < inf):
+        raise FadiffError(f"gap: found {options.gap!r}; accepted: a share of 0 or more, such as 0.01")
+    if options.calibration is not None:
+        refuse_calibration_without_cycles([options.metric])
     alone = "layers by themselves" if not options.fuse else "a calibration, with which nothing is fused"
     if not options.fuse or options.calibration is not None:
         if options.method == "gradient":
@@ -89,6 +94,8 @@ def check(options: NetworkOptions) -> None:
                               "fused layers")
         if options.longest != LONGEST:
             raise FadiffError(f"longest: found with {alone}; accepted: one of them")
+        if options.gap is not None:
+            raise FadiffError(f"gap: found with {alone}; accepted: one of them, as it ends the search of fused layers")
 
 
 def layer_search(options: NetworkOptions, effort: str = "full") -> SearchOptions:

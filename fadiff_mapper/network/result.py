@@ -16,13 +16,13 @@ from fadiff_mapper.fusion.prices import NOTHING, CoverPart, OperatingPoint, on_b
 from fadiff_mapper.fusion.segments import links_within, over_all_runs
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.spec import Spec, metric_of
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.model.vector_cost import VectorCost, vector_costs
 from fadiff_mapper.network.one_design import by_node, with_bounds
-from fadiff_mapper.search.lower_bound.assemble import percent_above
+from fadiff_mapper.search.lower_bound.assemble import METRIC_NAMES, percent_above
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Operator, Totals, Workload
 
@@ -205,17 +205,17 @@ class NetworkResult:
     @property
     def gap(self) -> float | None:
         """The share by which the plan's metric can be above that of the best plan; None where nothing is proven."""
-        metric = {"edp": self.stats.edp, "energy": self.stats.energy_pj, "delay": self.stats.cycles}
-        return metric[self.options["metric"]] / self.bound - 1 if self.bound else None
+        if not self.bound:
+            return None
+        return float(metric_of(self.options["metric"], self.stats.energy_pj, self.stats.cycles) / self.bound - 1)
 
     @property
     def proven(self) -> str:
         """The same as a sentence, rounded up to a hundredth of a percent."""
         if self.gap is None:
             return "no lower bound on plans of this network is known"
-        name = {"edp": "EDP", "energy": "energy", "delay": "delay"}[self.options["metric"]]
-        return (f"{name} is at most {percent_above(self.gap)} above that of the best plan, of "
-                f"{plans_among(self.options['fuse'])}")
+        return (f"{METRIC_NAMES[self.options['metric']]} is at most {percent_above(self.gap)} above that of the best "
+                f"plan, of {plans_among(self.options['fuse'])}")
 
     @property
     def planned_joined(self) -> Totals:

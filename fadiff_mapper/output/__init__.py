@@ -4,7 +4,8 @@ RESULT_FILES = ("timeloop-mapper.map.yaml", "timeloop-mapper.map.txt", "timeloop
                 "timeloop-mapper.ERT.yaml", "timeloop-mapper.ART.yaml", "fadiff.input.yaml", "fadiff.result.json")
 """All files of a finished run: Timeloop's own files, under their names, and two files of this project."""
 
-PLAN_FILES = ("plan.yaml", "fadiff.network.json", "report.html")  # the files of a plan outside its subfolders
+PLAN_FILES = ("plan.yaml", "fadiff.network.json", "trace.json", "report.html")
+"""The files of a plan outside its subfolders."""
 
 RUN_FILES = ("architecture.yaml", "front.csv", "designs.csv", "fadiff.design.json", "design.html")
 """The files of a search of designs outside its subfolders."""

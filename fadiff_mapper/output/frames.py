@@ -7,8 +7,10 @@ import io
 import pandas as pd
 
 from fadiff_mapper.design.result import DesignResult
+from fadiff_mapper.inference.infer import InferenceResult
 from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.output.design_files import designs_csv
+from fadiff_mapper.output.inference_files import COLUMNS
 from fadiff_mapper.output.layer_views import layer_views
 from fadiff_mapper.search.result import Result
 
@@ -31,3 +33,9 @@ def network_frame(result: NetworkResult) -> pd.DataFrame:
 def design_frame(result: DesignResult) -> pd.DataFrame:
     """A row for each design that was proposed, with the columns of designs.csv."""
     return pd.read_csv(io.StringIO(designs_csv(result.outcomes)))
+
+
+def inference_frame(result: InferenceResult) -> pd.DataFrame:
+    """A row for each operator of each mapped step, with the columns of operators.csv: cycles and pJ of all its runs."""
+    return pd.DataFrame([[getattr(share, name) for name in COLUMNS] for share in result.operators],
+                        columns=list(COLUMNS))

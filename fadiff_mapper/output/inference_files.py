@@ -8,9 +8,9 @@ from typing import Any
 from fadiff_mapper.base.text_formats import csv_text, json_text
 from fadiff_mapper.inference.infer import PHASES, BatchOutcome, InferenceResult, OperatorShare, cached_words
 from fadiff_mapper.inference.language_model import LanguageModel
+from fadiff_mapper.output.chrome_trace import TraceSlice, trace_json
 from fadiff_mapper.output.drawing import (
     COLOURS,
-    COUNT,
     Dot,
     Drawing,
     Label,
@@ -21,13 +21,12 @@ from fadiff_mapper.output.drawing import (
     field,
     round_ticks,
     tint,
-    unit_for,
 )
 from fadiff_mapper.output.network_page import page_template
+from fadiff_mapper.output.roofline import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, RooflinePoint, draw_roofline
 from fadiff_mapper.output.run_files import versions
+from fadiff_mapper.workload.coverage import folded_in_words
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1080.0, 320.0, 92.0, 980.0, 22.0, 276.0
-"""Pixels of the drawing of curves, and of the edges of its field."""
 NAMES, ROW, BAR, VALUE = 176.0, 24.0, 12.0, 110.0  # pixels of the drawing of shares: names, a row, a bar, a number
 COLUMNS = tuple(field.name for field in fields(OperatorShare) if field.name != "busy")  # of operators.csv
 MOST_OPERATORS = 24  # operators in the table of the page; the CSV has all
@@ -44,7 +43,7 @@ def inference_files(result: InferenceResult) -> dict[str, str]:
         "tokens.csv": csv_text(("batch", "length", "seconds", "joules"), (
             (outcome.batch, *step) for outcome in result.batches for step in (
                 (result.prompt, outcome.first_token_s, outcome.first_token_j), *outcome.steps))),
-        "fadiff.inference.json": json_text(record(result)) + "\n", "trace.json": json_text(trace(result)) + "\n",
+        "fadiff.inference.json": json_text(record(result)) + "\n", "trace.json": trace(result),
         "inference.html": inference_html(result)}
 
 
@@ -53,7 +52,7 @@ def record(result: InferenceResult) -> dict[str, Any]:
     return {
         "model": asdict(result.model) if isinstance(result.model, LanguageModel) else {"name": result.model.name},
         "design": result.design, "prompt": result.prompt, "generate": result.generate,
-        "cycle_s": result.cycle_s, "versions": versions(),
+        "cycle_s": result.cycle_s, "versions": versions(), "folded_into_neighbours": result.folded,
         "batches": [{
             "batch": outcome.batch, "time_to_first_token_s": outcome.first_token_s, "seconds": outcome.seconds,
             "time_per_token_s": per_token(outcome), "tokens_per_s": outcome.tokens_per_s,
@@ -67,20 +66,15 @@ def record(result: InferenceResult) -> dict[str, Any]:
                     "bound", "unit", "operator")}} for outcome in result.batches]}
 
 
-def trace(result: InferenceResult) -> dict[str, Any]:
-    """The prefill and the last mapped step of every batch in Chrome's trace event format, which Perfetto opens.
+def trace(result: InferenceResult) -> str:
+    """The prefill and the last mapped step of every batch in Chrome's trace event format.
 
-    A process is a batch, a thread a unit; operators of all layers run in turn, times in microseconds.
+    A process is a batch, a row a unit; operators of all layers run in turn.
     """
     counts = {layers.name: layers.count for layers in result.model.layers}
-    units = list(dict.fromkeys(share.unit for share in result.operators))
-    events: list[dict[str, Any]] = []
+    processes = {}
     for outcome in result.batches:
-        names = [("process_name", 0, f"batch {outcome.batch}"),
-                 *(("thread_name", number, unit) for number, unit in enumerate(units))]
-        events += [{"name": kind, "ph": "M", "pid": outcome.batch, "tid": thread, "args": {"name": name}}
-                   for kind, thread, name in names]
-        now = 0.0
+        slices, now = list[TraceSlice](), 0.0
         for phase in PHASES:
             every = [share for share in result.operators if (share.batch, share.phase) == (outcome.batch, phase)]
             last = max((share.length for share in every), default=0)
@@ -91,14 +85,13 @@ def trace(result: InferenceResult) -> dict[str, Any]:
                 (share, count, f"{name} {index} ") for name, count in counts.items() for index in range(count)
                 for share in own if share.layers == name), *((share, 1, "") for share in ends if share not in first)]
             for share, count, prefix in order:
-                microseconds = share.cycles / count * result.cycle_s * 1e6
-                events.append({
-                    "name": f"{prefix}{share.operator}", "cat": phase, "ph": "X", "ts": now, "dur": microseconds,
-                    "pid": outcome.batch, "tid": units.index(share.unit), "args": {
-                        "kind": share.kind, "bound": share.bound, "pJ": share.energy_pj / count,
-                        "multiply-accumulates": share.macs // count, "operations": share.operations // count}})
-                now += microseconds
-    return {"displayTimeUnit": "ms", "traceEvents": events}
+                length = share.cycles / count * result.cycle_s * 1e6
+                slices.append(TraceSlice(share.unit, f"{prefix}{share.operator}", phase, now, length, {
+                    "kind": share.kind, "bound": share.bound, "pJ": share.energy_pj / count,
+                    "multiply-accumulates": share.macs // count, "operations": share.operations // count}))
+                now += length
+        processes[outcome.batch] = f"batch {outcome.batch}", slices
+    return trace_json(processes, time="seconds of the design's clock")
 
 
 def per_token(outcome: BatchOutcome) -> tuple[float, float] | None:
@@ -127,28 +120,13 @@ def _draw_curves(result: InferenceResult, curves: dict[int, list[tuple[int, floa
     return Drawing(WIDTH, HEIGHT, f"{title} over the length of the cache", tuple(shapes))
 
 
-def draw_roofline(result: InferenceResult) -> Drawing | None:
-    """Multiply-accumulates a second of every product against those for a word of the outermost memory, below the roof
-    of array and memory; None where the memory is unlimited."""
-    points = [(share, share.macs / share.outermost_words, share.macs / (share.cycles * result.cycle_s))
-              for share in result.operators if share.macs and share.outermost_words and share.cycles]
-    if result.words_per_cycle is None or not points:
-        return None
-    peak, bandwidth = (each / result.cycle_s for each in (result.macs_per_cycle, result.words_per_cycle))
-    ridge = peak / bandwidth
-    x = axis_of([*(intensity for _, intensity, _ in points), ridge], LEFT, RIGHT)
-    y = axis_of([*(rate for *_, rate in points), peak], BOTTOM, TOP)
-    unit = unit_for([peak], COUNT, "MAC/s")
-    shapes = field(LEFT, RIGHT, y, unit.size, x)
-    low = max(x.low, y.low / bandwidth)
-    start, bend = ((x.at(at), y.at(at * bandwidth)) for at in (low, ridge))
-    shapes += [Stroke(f"M{start[0]:.1f} {start[1]:.1f}L{bend[0]:.1f} {bend[1]:.1f}H{RIGHT:.1f}", "edge"),
-               Label(RIGHT, BOTTOM + 34, "multiply-accumulates a word", "head", "end"),
-               Label(4, TOP - 8, unit.name, "head")]
-    shapes += [Dot(x.at(intensity), y.at(rate), 4, tint("group", share.phase == "decode"),
-                   f"{share.operator}, {share.phase}, batch {share.batch}: {unit.written(rate)}")
-               for share, intensity, rate in points]
-    return Drawing(WIDTH, HEIGHT, "roofline of every product", tuple(shapes))
+def draw_products(result: InferenceResult) -> Drawing | None:
+    """The roofline of every product; None where the outermost memory is unlimited."""
+    points = [RooflinePoint(f"{share.operator}, {share.phase}, batch {share.batch}", share.macs, share.outermost_words,
+                            share.cycles * result.cycle_s, tint("group", share.phase == "decode"))
+              for share in result.operators]
+    bandwidth = result.words_per_cycle
+    return draw_roofline(points, result.macs_per_cycle / result.cycle_s, bandwidth and bandwidth / result.cycle_s, "s")
 
 
 def draw_bounds(result: InferenceResult) -> tuple[Drawing, list[tuple[str, str]]]:
@@ -184,5 +162,6 @@ def inference_html(result: InferenceResult) -> str:
                  for outcome in result.batches]
     return page_template("inference.html.jinja").render(
         result=result, versions=versions(), colours=COLOURS, times=times, memory=memory,
-        roofline=draw_roofline(result), bounds=bounds, legend=legend,
-        operators=operators, per_token=per_token, uncounted=result.uncounted())
+        roofline=draw_products(result), bounds=bounds, legend=legend,
+        operators=operators, per_token=per_token, uncounted=result.uncounted(),
+        folded=folded_in_words(result.folded))

@@ -19,6 +19,7 @@ from fadiff_mapper.fusion import FusedGroup, FusedLink, Stay
 from fadiff_mapper.fusion.fused_group import Hardware
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.network.result import NetworkResult, plans_among
+from fadiff_mapper.output.chrome_trace import plan_trace
 from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml
 from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.output.run_files import course, reproducing_files, run_files
@@ -219,7 +220,8 @@ def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], d
 
 def plan_files(result: NetworkResult, missing: Container[str] = ()) -> dict[str, str]:
     """The files of a plan outside its subfolders, without its page; the plan does not name `missing` folders."""
-    return {"plan.yaml": plan_yaml(result, missing), "fadiff.network.json": network_json(result)}
+    return {"plan.yaml": plan_yaml(result, missing), "fadiff.network.json": network_json(result),
+            "trace.json": plan_trace(result)}
 
 
 def page_file(result: NetworkResult) -> dict[str, str]:

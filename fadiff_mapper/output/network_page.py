@@ -48,6 +48,7 @@ from fadiff_mapper.output.layer_views import (
     layer_views,
     outermost_words,
 )
+from fadiff_mapper.output.roofline import RooflinePoint, draw_roofline
 from fadiff_mapper.output.run_files import versions
 from fadiff_mapper.workload import Node, coverage
 
@@ -332,6 +333,30 @@ def draw_memory(result: NetworkResult, views: Sequence[LayerView]) -> list[Drawi
     return drawings
 
 
+def draw_work(result: NetworkResult, views: Sequence[LayerView]) -> Drawing | None:
+    """The roofline of the plan: a dot for each group, and for each layer by itself."""
+    points, arch = [], result.hardware.arch
+    for view in views:
+        if view.group is None:
+            own = view.planned
+            points.append(RooflinePoint(view.name, view.macs, own.outermost_words, own.cycles, "time"))
+    for number, outcome in enumerate(result.groups, 1):
+        inside = [view for view in views if view.group == number]
+        points.append(RooflinePoint(f"group {number}", sum(view.macs for view in inside), sum(
+            view.planned.outermost_words for view in inside), outcome.cost.cycles, tint("group", number)))
+    return draw_roofline(points, arch.arithmetic.instances, arch.levels[-1].total_bandwidth, "cycle")
+
+
+def unit_times(result: NetworkResult, views: Sequence[LayerView]) -> list[tuple[str, float]]:
+    """Cycles in a plan of the multiply-accumulators, for layers with all their stalls, and of each compute unit; none
+    on a design without compute units."""
+    array = result.hardware.arch.arithmetic.name
+    found = {name: float(total.cycles) for name, total in result.units().items()}
+    if found:
+        found[array] = found.get(array, 0.0) + sum(view.planned.cycles for view in views)
+    return sorted(found.items(), key=lambda entry: -entry[1])
+
+
 def number(value: float, unit: DisplayUnit) -> Markup:
     """A number in a unit, with its exact value; a template macro would be slower for the thousands of a table."""
     return Markup(f'<data value="{value}">{unit.number(value)}</data>')
@@ -394,6 +419,7 @@ def network_html(result: NetworkResult) -> str:
         components=[(name, component_kind(components, outermost, name)) for name in components],
         spaces=[(name, tint("space", k)) for k, name in enumerate(spaces)],
         layers=draw_layers(shown, components, spaces, outermost),
+        roofline=draw_work(result, views) if len(views) <= MOST_LAYERS else None, busy=unit_times(result, views),
         memory=draw_memory(result, views) if len(views) <= MOST_LAYERS else [],
         graph=draw_graph(result, views) if len(result.workload.nodes) <= MOST_NODES else None,
         groups=sections, alone={layer.node: layer for layer in result.alone},

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fadiff_mapper.base.text_formats import html_table, paragraph
+from fadiff_mapper.inputs.spec.spec import metric_of
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output.layer_views import LayerShare, layer_views
 from fadiff_mapper.output.network_page import network_html
@@ -134,7 +135,7 @@ def network_figure(result: NetworkResult) -> Figure:
     points.set(xscale="log", yscale="log")
     finish(points, "energy over delay by layer", "cycles", "energy (pJ)")
     metric = str(result.options.get("metric", "edp"))
-    final = {"edp": result.stats.edp, "energy": result.stats.energy_pj, "delay": float(result.stats.cycles)}[metric]
+    final = float(metric_of(metric, result.stats.energy_pj, result.stats.cycles))
     draw_history(figure.add_subplot(grid[-1, 1]), result.history, metric, final, result.time_s)
     return figure
 

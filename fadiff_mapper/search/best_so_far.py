@@ -15,6 +15,7 @@ from math import inf
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, at_latest, never
+from fadiff_mapper.inputs.spec.spec import metric_of
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.legality import Room
@@ -56,8 +57,8 @@ def exact_value(scores: Scores, metrics: tuple[str, ...], sums: np.ndarray | Non
 def weighted(cycles: Array, energy: Array, outermost: Array, metrics: tuple[str, ...]) -> Array:
     """Sum of log(metric) with weights 1, PRIORITY, PRIORITY^2, ... in order, [B]."""
     xp = array_namespace(cycles)
-    quantities = {"edp": cycles * energy, "energy": energy, "delay": cycles, "last_level_accesses": outermost}
-    return sum(PRIORITY ** i * xp.log(quantities[name] + TINY) for i, name in enumerate(metrics))
+    return sum(PRIORITY ** i * xp.log(metric_of(name, energy, cycles, outermost) + TINY)
+               for i, name in enumerate(metrics))
 
 
 @dataclass(frozen=True)

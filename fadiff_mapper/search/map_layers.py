@@ -85,8 +85,10 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     """
     if not specs:
         return []
+    if len(warm_starts) > len(specs):
+        raise FadiffError(f"warm starts: found {len(warm_starts)} for {len(specs)} problems; accepted: one for each")
     options, asked = options or SearchOptions(), specs[0].mapper
-    options = replace(options, metrics=options.metrics or asked.metrics,
+    options = replace(options, metrics=options.metrics or tuple(dict.fromkeys(asked.metrics)),  # Timeloop takes repeats
                       threads=asked.num_threads if options.threads is None else options.threads)
     check_options(options)
     start, least = time.monotonic(), 0.0 if deadline is None else LEAST
@@ -116,8 +118,6 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                                   "dense designs with full reuse, and outputs with one dimension in every rank")
     if options.calibration is not None:
         from fadiff_mapper.search.calibrated_choice import check_calibrated  # most searches go without it
-        if options.imperfect:
-            raise FadiffError("imperfect: found with a calibration; accepted: one of them")
         check_calibrated(tasks, options.calibration)
     tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
@@ -308,8 +308,7 @@ class ResultStream:
             nest, corrected = outcome.nest, None
             if calibration is not None:
                 from fadiff_mapper.search.calibrated_choice import calibrated_choice  # most searches go without it
-                nest, corrected = calibrated_choice(task, nest, calibration, self.options.priorities[0],
-                                                    self.options.seed, self.late)
+                nest, corrected = calibrated_choice(task, nest, calibration, self.options, self.late)
             history = tuple({"time_s": step.time_s, "evaluations": step.evaluations, "value": step.metric_value,
                              "stage": step.stage} for step in outcome.history)
             found = evaluated.get(index) or self._evaluated({index: nest})[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -90,7 +90,8 @@ class SearchOptions:
     Attributes:
         metrics: "edp", "energy", "delay", "last_level_accesses", in order of priority; empty: the metrics that the
             input's mapper section asks for, else EDP.
-        seed: Seed of every random number; the same seed gives the same mappings unless time runs out.
+        seed: Seed of every random number; the same seed gives the same mappings unless time runs out. The method
+            "exhaustive" draws none.
         time_limit: Seconds for all problems together; None is no limit.
         threads: Threads; None: the number in the input's mapper section, else all cores. The answer does not depend on
             it.
@@ -186,6 +187,19 @@ def check_options(options: SearchOptions) -> None:
     for metric in options.metrics:
         if metric not in METRICS:
             raise FadiffError(f'unknown metric "{metric}"{nearest(str(metric), METRICS)}; accepted: {listed(METRICS)}')
+    if len(set(options.metrics)) < len(options.metrics):
+        raise FadiffError(f"metric: found {listed(options.metrics)}; accepted: each metric once")
+    if options.calibration is not None:
+        if options.imperfect:
+            raise FadiffError("imperfect: found with a calibration; accepted: one of them")
+        refuse_calibration_without_cycles(options.priorities)
+
+
+def refuse_calibration_without_cycles(metrics: Sequence[str]) -> None:
+    """Raises FadiffError for a calibration by which no mapping is chosen: none of the metrics depends on cycles."""
+    if not {"edp", "delay"} & set(metrics):
+        raise FadiffError(f"calibration: found with the metric {listed(metrics)}, which does not depend on cycles; "
+                          "accepted: edp or delay, at least as a further metric of a layer")
 
 
 def refuse_model_without_gradient(model: str, method: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, at_latest, never
-from fadiff_mapper.kernel._kernel import Chains, Decision, Quantity, SpaceTables
+from fadiff_mapper.kernel._kernel import Chains, Correction, Decision, Metric, SpaceTables
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT, SearchOutcome
 from fadiff_mapper.search.layer_family import LayerFamily, first_of, temporal_orders
@@ -78,19 +78,21 @@ def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False)
         available=float(space.available), min_parallelism=float(space.constraints.min_parallelism))
 
 
-def chains_of(task: MappingTask, options: SearchOptions, space: SpaceTables, deadline: float = inf) -> Chains:
+def chains_of(task: MappingTask, options: SearchOptions, space: SpaceTables, deadline: float = inf,
+              correction: Correction | None = None) -> Chains:
     """Compiled chains without mappings on a task's layer, in a `compiled_space` (`kernel/chains.hpp`).
 
     They minimise a sum of weighted logarithms of the metrics in order of priority, or the logarithm of the share in
-    `sums`, energy and cycles of a network. They end in the middle of a round at the deadline, seconds of
-    `time.monotonic`.
+    `sums`, energy and cycles of a network; with a correction, by the cycles of measured hardware. They end in the
+    middle of a round at the deadline, seconds of `time.monotonic`.
     """
     terms = ([("share", SHARE_WEIGHT)] if task.sums is not None
              else [(name, PRIORITY ** i) for i, name in enumerate(options.priorities)])
     words, counted = (task.room.words, task.room.counted) if task.room else (None, None)
-    return Chains(task.layer.compiled, space, [(float(weight), Quantity.__members__[name]) for name, weight in terms],
+    return Chains(task.layer.compiled, space, [(float(weight), Metric.__members__[name]) for name, weight in terms],
                   words, counted, options.seed, sums=task.sums or (1.0, 1.0),
-                  sparse=None if task.sparse is None else task.sparse.compiled, seconds=deadline - time.monotonic())
+                  sparse=None if task.sparse is None else task.sparse.compiled, correction=correction,
+                  seconds=deadline - time.monotonic())
 
 
 def cool(chains: Chains, out_of_time: Over, report: Callable[[], None] = lambda: None) -> None:
@@ -111,7 +113,8 @@ class Refinement:
 
     def __init__(self, task: MappingTask, options: SearchOptions, starts: Nest | None = None, *,
                  descended: SearchOutcome | None = None, watcher: Callable[[Nest, Progress], None] | None = None,
-                 stopped: Over = never, deadline: float = inf, within: tuple[LayerFamily, int] | None = None) -> None:
+                 stopped: Over = never, deadline: float = inf, within: tuple[LayerFamily, int] | None = None,
+                 correction: Correction | None = None) -> None:
         """The chains at their first mappings, before their first round.
 
         To `starts` random mappings are added up to `Effort.chains`, and the one of `first_of` if all of these are
@@ -121,7 +124,7 @@ class Refinement:
             descended: The end of a descent, whose history goes on.
             watcher: Called with the improved best nest (one row) and its progress.
             stopped: Asked between a few rounds; once true, the refinement ends.
-            deadline: As for `chains_of`.
+            deadline, correction: As for `chains_of`.
             within: The family with the candidates, and the task's number in it.
         """
         family, member = within or (task.family, 0)
@@ -132,7 +135,7 @@ class Refinement:
             descended.history[-1].time_s, descended.evaluations, descended.legal_evaluations, descended.value
         ) if descended else (0.0, 0, 0, inf)
         self.reported = 0  # improvements of the chains that were looked at
-        self.chains = chains_of(task, options, compiled_space(family, member), deadline)
+        self.chains = chains_of(task, options, compiled_space(family, member), deadline, correction)
         if starts is not None:
             self.chains.start_at(nest_arrays(starts))
         self.chains.start_random(max(0, self.effort.chains - (starts.batch if starts is not None else 0)))

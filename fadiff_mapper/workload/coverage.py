@@ -13,12 +13,13 @@ these.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload.graph import Folded, NotUnderstood, Workload
-from fadiff_mapper.workload.operations import FOLDED, in_words, total
+from fadiff_mapper.workload.operations import in_words, total
 from fadiff_mapper.workload.producer_consumer import other_inputs
 
 COMPLETE = 0.999  # share of the multiply-accumulates from which on nothing is pointed out loudly
@@ -38,7 +39,8 @@ class Coverage:
     folded: tuple[Folded, ...]  # operators that read only constants, whose multiply-accumulates count on neither side
     free: dict[str, int]  # operation -> number of nodes without multiply-accumulates, which cost nothing in a plan
     operations: dict[str, int]  # operations of these nodes, by kind
-    free_words: str  # the same in words, with the number of rearrangements
+    rearrangements: dict[str, int]  # operation -> number of these nodes that are folded into their neighbours
+    free_words: str  # the same in words
     joined_words: int  # words that nodes of the kind join read besides the tensor that flows on
     joins: int  # number of these nodes
     assumed: dict[str, int]  # an assumption -> the number of operators under it
@@ -101,6 +103,7 @@ class Coverage:
                 "from_constants": [{"node": entry.node, "what": entry.what, "macs": entry.macs}
                                    for entry in self.folded],
                 "free_operators": dict(sorted(self.free.items())), "free_operations": self.operations,
+                "folded_into_neighbours": self.rearrangements,
                 "joined_operands": {"nodes": self.joins, "words": self.joined_words}, "assumed": self.assumed,
                 **({"head": self.head} if self.head else {})}
 
@@ -119,17 +122,23 @@ def coverage(network: Workload, units: bool = False) -> Coverage:
     done = {operator.node for operator in vectors} if units else set()
     free = Counter(node.what or node.op for node in network.nodes
                    if node.kind not in ("layer", "input", "not_understood") and node.name not in done)
-    folded = sum(node.op in FOLDED for node in network.nodes)
+    folded = network.rearrangements()
     words = f"{'on compute units' if units else 'not counted'}: {in_words(vectors)}" if vectors else ""
     if folded:
-        words += f"{'; ' if words else 'not counted: '}{folded} rearrangements are folded into their neighbours"
+        words += f"{'; ' if words else 'not counted: '}{folded_in_words(folded)}"
     vectors = () if units else vectors
     return Coverage(network.macs, sum(node.macs or 0 for node in unknown) + sum(entry.macs for entry in sums),
                     None if None in possible else sum(number or 0 for number in possible), unknown, sums,
-                    network.folded, dict(free), dict(total(operator.operations for operator in vectors)), words,
+                    network.folded, dict(free), dict(total(operator.operations for operator in vectors)), folded, words,
                     sum(operand.words for operand in joined),
                     len({operand.node for operand in joined}),
                     dict(Counter(node.what for node in network.layers if node.what)), _head(network))
+
+
+def folded_in_words(rearrangements: Mapping[str, int]) -> str:
+    """A sentence on rearrangements that are folded into their neighbours, of which there are some."""
+    return (f"{sum(rearrangements.values())} rearrangements are folded into their neighbours ("
+            + ", ".join(f"{number} {op}" for op, number in rearrangements.items()) + ")")
 
 
 def _head(network: Workload) -> str:

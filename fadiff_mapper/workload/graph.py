@@ -6,6 +6,7 @@ refuses graphs that make no sense, naming the place in the source.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from typing import Any
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node, Window
-from fadiff_mapper.workload.operations import VectorOperator, vector_operators
+from fadiff_mapper.workload.operations import COPIES, VectorOperator, is_folded, vector_operators
 from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.workload.producer_consumer import Link, find_links, readers_of
 from fadiff_mapper.workload.rewrites import with_named_norms, with_shared_operands
@@ -114,6 +115,16 @@ class Workload:
     def vector_operators(self) -> tuple[VectorOperator, ...]:
         """The operators without multiply-accumulates that compute or move words, in order (`operations`)."""
         return vector_operators(self.nodes)
+
+    def rearrangements(self) -> dict[str, int]:
+        """The rearrangements that are folded into their neighbours: operation -> number of nodes, most first."""
+        return dict(Counter(node.op for node in self.nodes if is_folded(node)).most_common())
+
+    def unfolded(self) -> Workload:
+        """The network with every rearrangement as a copy of its own, as if run operator by operator; but reshapes keep
+        all elements where they are."""
+        return replace(self, nodes=tuple(replace(node, moves=True) if node.op in COPIES else node
+                                         for node in self.nodes))
 
     def links(self) -> tuple[Link, ...]:
         """Producer-consumer relations between operators, in the order of the consumers; found once."""

@@ -96,6 +96,8 @@ class Node:
     # one sees all keys and each one before it a key less; rows beyond them begin anew (query heads that share keys)
     causal: int = 0
     unit: str = ""  # for nodes without multiply-accumulates, the compute unit on which it has to run; "" for any
+    # for rearrangements (`operations.COPIES`), whether they copy their elements; else their neighbours rearrange these
+    moves: bool = False
     where: Where = field(default=Where("network"), compare=False, repr=False)  # place in the source, for messages
 
     @property

@@ -6,9 +6,11 @@ maximum, subtracts it and takes exponentials, sums these, and divides. `EINSUMS`
 one row of each, so that counts follow from shapes alone. A unit of the hardware may do an operation by several others
 (an exponential as multiply-accumulates): that is the unit's affair.
 
-Rearrangements move nothing. A tensor is written in the order in which its reader wants it, a slice is read where it
-lies, zeros around a tensor are data to its reader (as in the problems of Timeloop), and an operand that is repeated is
-read again. Biases of products and convolutions are what their accumulators begin with.
+Rearrangements are folded into their neighbours, and move nothing. A tensor is written in the order in which its reader
+wants it, a slice is read where it lies, zeros around a tensor are data to its reader (as in the problems of Timeloop),
+and an operand that is repeated is read again. One whose elements are copied (`Node.moves`) is a problem without
+operations, which reads the words of its operands (a slice those that it takes) and writes its own. Biases of products
+and convolutions are what their accumulators begin with.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from fadiff_mapper.workload.shapes import whole_axes
 
 FOLDED = ("reshape", "transpose", "slice", "concat", "expand", "pad")
 """Nodes that only rearrange elements, or repeat them: their neighbours read and write in another order."""
+
+COPIES = FOLDED[1:]
+"""Those that may be copies of their operands instead (`Node.moves`); a reshape keeps all elements where they are."""
 
 MOVES = ("gather", "scatter", "interleave")
 """Nodes that move elements by computed places, without an operation."""
@@ -124,14 +129,19 @@ def one_pass_operations(scores: int, rows: int, sums: int, results: int) -> tupl
 def vector_operators(nodes: Iterable[Node]) -> tuple[VectorOperator, ...]:
     """The nodes of a network (`Workload.nodes`) that have operations or move words, in order.
 
-    Left out are operators with multiply-accumulates, rearrangements (`FOLDED`), nodes that are not understood, and
-    nodes of tensors whose extents are not known. See `in_words` for a sentence on these.
+    Left out are operators with multiply-accumulates, folded rearrangements, nodes that are not understood, and nodes of
+    tensors whose extents are not known. See `in_words` for a sentence on these.
     """
     given = tuple(nodes)
     shapes = {node.name: node.shape for node in given}
     return tuple(vector_operator(node, [shapes[name] for name in dict.fromkeys(node.inputs)]) for node in given
-                 if not (node.layer or node.op in (INPUT, NOT_UNDERSTOOD, *FOLDED))
+                 if not (node.layer or node.op in (INPUT, NOT_UNDERSTOOD) or is_folded(node))
                  and None not in (node.shape, *map(shapes.get, node.inputs)))
+
+
+def is_folded(node: Node) -> bool:
+    """Whether a node is a rearrangement that its neighbours do by reading and writing in another order."""
+    return node.op in FOLDED and not node.moves
 
 
 def vector_operator(node: Node, operands: Iterable[Shape | None]) -> VectorOperator:
@@ -156,8 +166,10 @@ def vector_operator(node: Node, operands: Iterable[Shape | None]) -> VectorOpera
         window = math.prod(node.window.kernel) if node.window else 1
         einsums.append((node.op, total([_times(POINT[node.op], points * window),
                                         _times("div" if node.op == "avgpool" else "", points)])))
-    elif node.op in MOVES:
-        if node.op == "gather":
+    elif node.op in (*MOVES, *COPIES):
+        if node.op == "slice":
+            read = points
+        elif node.op == "gather":
             read = points + sum(map(math.prod, inputs[1:] if math.prod(first) > points else inputs))
         einsums.append((node.op, {}))
     elif node.op == "pow" and len(node.inputs) == 1:  # powers of networks are squares

@@ -46,7 +46,7 @@ def with_shared_operands(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple
         way = [by_name[node.inputs[node.operands.index(SHARED)]]]
         while way[0].op in ("reshape", "transpose"):
             way.insert(0, by_name[way[0].inputs[0]])
-        source = by_name[way[0].inputs[0]] if way[0].op == "expand" else None
+        source = by_name[way[0].inputs[0]] if way[0].op == "expand" and not any(each.moves for each in way) else None
         merged = _merged(node, layer, source, way) if source is not None else None
         result += merged or [node]
         unread |= {passed.name for passed in way} if merged else set()

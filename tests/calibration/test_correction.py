@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as some
+from kernel_parts import parts
 
 from fadiff_mapper.base.bundled_files import one_path
 from fadiff_mapper.base.errors import FadiffError
@@ -24,11 +25,21 @@ from fadiff_mapper.calibration.features import (
     gemmini,
     tensor_roles,
 )
+from fadiff_mapper.inputs.load import read_document, read_spec
 from fadiff_mapper.inputs.native.problem import read_problem
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
+from fadiff_mapper.network.one_design import with_problem
+from fadiff_mapper.search.calibrated_choice import calibrated_choice
+from fadiff_mapper.search.layer_family import first_of
+from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.refinement import chains_of, compiled_space
+from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.workload.operator import make_operator
 
 GOOD = FitVerdict(10, 0.9, 0.1, 0.8, 0.2)
@@ -151,3 +162,47 @@ def test_a_calibration_is_useful_only_where_it_beats_the_exact_model_twice() -> 
     assert calibration.useful and set(MEANING) == set(NAMES)
     assert not replace(calibration, unseen=replace(GOOD, spearman=0.7)).useful
     assert not replace(calibration, searched=replace(GOOD, error=0.3)).useful
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(("op", "bounds", "stride"), [
+    ("conv", {"N": 1, "C": 24, "M": 32, "R": 3, "S": 3, "P": 28, "Q": 14}, 1),
+    ("conv", {"N": 2, "C": 3, "M": 64, "R": 7, "S": 7, "P": 56, "Q": 56}, 2),
+    ("conv", {"N": 1, "C": 512, "M": 1000, "R": 1, "S": 1, "P": 1, "Q": 1}, 1),
+    ("conv", {"N": 1, "C": 96, "M": 256, "R": 1, "S": 1, "P": 128, "Q": 1}, 1),
+    ("depthwise", {"N": 1, "C": 1, "M": 1, "G": 32, "R": 3, "S": 3, "P": 28, "Q": 28}, 1)])
+def test_searches_use_the_same_corrected_cycles(program: str, op: str, bounds: dict[str, int], stride: int) -> None:
+    layer = make_operator(op, bounds, (stride, stride))
+    task = mapping_task(read_spec(with_problem(read_document("bundled:arch/gemmini_small"), layer.literal)))
+    space = compiled_space(task.family, 0)
+    calibration = Calibration(program, task.layer.arch.level_names(), 1.5, PRICES, 2.5, GOOD)
+    nest = first_of(task.family, 0)
+    assert nest is not None
+    for step in range(3):
+        near = parts.random_neighbours(task.layer.compiled, space, nest_arrays(nest), 30, step)
+        nest = joined([nest, Nest(*near[:6])])
+        nest = nest.take(np.flatnonzero(score(task.layer, nest).legal)[:30])
+    cycles, energy = calibration.cycles(task.layer.problem, nest), score(task.layer, nest).energy
+    assert len(np.unique(cycles)) > 5
+    for row in range(nest.batch):
+        chains = chains_of(task, SearchOptions(), space, correction=calibration.compiled(task.layer.problem))
+        chains.start_at(nest_arrays(nest.take([row])))
+        assert chains.best_value == pytest.approx(np.log(energy[row] * cycles[row]), rel=1e-13)
+
+
+def test_the_choice_by_corrected_cycles_is_no_worse_than_its_start_or_any_neighbour() -> None:
+    bounds = {"N": 1, "C": 32, "M": 64, "R": 3, "S": 3, "P": 28, "Q": 28}
+    document = with_problem(read_document("bundled:arch/gemmini_small"), make_operator("conv", bounds).literal)
+    task, options = mapping_task(read_spec(document)), SearchOptions()
+    calibration = Calibration("gemmini", task.layer.arch.level_names(), 1.0, PRICES, 2.0, GOOD)
+    (outcome,) = search_all([task], options)
+    best, corrected = calibrated_choice(task, outcome.nest, calibration, options)
+    near = Nest(*_kernel.all_neighbours(task.layer.compiled, compiled_space(task.family, 0), nest_arrays(best), 0)[:6])
+
+    def edp(nest: Nest) -> np.ndarray:
+        scores = score(task.layer, nest)
+        return np.where(scores.legal, scores.energy * calibration.cycles(task.layer.problem, nest), np.inf)
+    assert corrected.cycles == calibration.cycles(task.layer.problem, best)[0]
+    assert edp(best)[0] <= edp(outcome.nest)[0] and edp(best)[0] <= edp(near).min() * (1 + 1e-9)
+    stays, _ = calibrated_choice(task, outcome.nest, calibration, replace(options, metrics=("energy",)))
+    assert stays is outcome.nest

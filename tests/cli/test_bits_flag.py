@@ -60,8 +60,8 @@ def test_the_flag_takes_the_place_of_what_the_input_says() -> None:
     ("Wights=4", 'bits: Wights: unknown data space "Wights" (did you mean "Weights"?); accepted: Weights, Inputs, '
                  "Outputs"),
     ("auto", "bits: found auto; accepted: bits of an element by tensor (of a network also auto)"),
-    ("Weights=four", 'argument --bits: found "Weights=four"; accepted: NAME=N,... with bits from 1 to 256; see '
-                     "fadiff-mapper map --help"),
+    ("Weights=four", 'argument --bits: found "Weights=four"; accepted: NAME=N,... with bits from 1 to 256, each name '
+                     "once; see fadiff-mapper map --help"),
 ])
 def test_wrong_bits_are_one_line_and_nothing_is_written(bits: str, message: str, tmp_path: Path,
                                                         capsys: pytest.CaptureFixture[str]) -> None:

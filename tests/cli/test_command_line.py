@@ -13,6 +13,8 @@ import pytest
 import yaml
 from fadiff_validation.cli import main as validate
 
+from fadiff_mapper.calibration.correction import Calibration, FitVerdict, calibration_text
+from fadiff_mapper.calibration.features import NAMES
 from fadiff_mapper.cli import main
 
 BUNDLED_TABLES = ("--energy", "bundled")
@@ -138,25 +140,88 @@ def test_a_warm_start_must_fit_the_problem(tmp_path: Path) -> None:
         assert refused.returncode == 2 and refused.stderr.startswith("error: ") and not (tmp_path / "third").exists()
 
 
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with a calibration, of any prices, that beats the exact model."""
+    file = tmp_path_factory.mktemp("calibrated") / "model.json"
+    better = FitVerdict(100, 0.9, 0.1, 0.8, 0.2)
+    file.write_text(calibration_text(Calibration("gemmini", ("DRAM",), 1.0, (1.0,) * len(NAMES), 2.0, better, better)))
+    return file
+
+
+SPACE, NETWORK = "bundled:spaces/gemmini_small", "bundled:networks/resnet18"
+INPUTS: dict[str, tuple[str, ...]] = {
+    "check": ("bundled:arch/gemmini_small", LAYER), "check a space": (SPACE,),
+    "evaluate": ("bundled:arch/gemmini_small", LAYER), "map": ("bundled:arch/gemmini_small", LAYER, "-o", "out"),
+    "network": (NETWORK, "bundled:arch/gemmini_small", "-o", "out"), "design": (SPACE, NETWORK, "-o", "out"),
+    "infer": ("bundled:models/llama3_8b", "bundled:inference/tpu_v4i_like", "-o", "out"),
+    "calibrate": ("measured.csv", "bundled:arch/gemmini_small", "-o", "out"), "import": (NETWORK, "-o", "out.yaml"),
+    "bundled": (), "shim": ("out",), "mcp": ()}
+"""Arguments that a command needs."""
+
+
 @pytest.mark.parametrize(("command", "words", "sentence"), [
+    ("check", "-D side=4 -D side=8", 'argument -D: found "side" twice; accepted: each name once'),
+    ("check", "--bits Weights=4,Weights=8", 'argument --bits: found "Weights=4,Weights=8"; accepted: NAME=N,... with'),
+    ("check", "--energy auto --built-in-energies", "argument --built-in-energies: not allowed with argument --energy"),
+    ("check a space", "--bits Weights=4", "--bits: found with a space of designs"),
+    ("check a space", "--energy estimate", "--energy: found with a space of designs"),
+    ("check a space", "-D side=4 --vary side=4,8", "vary: found side, which a variable of the templates (-D) fixes"),
+    ("evaluate", "--built-in-energies --energy auto", "argument --energy: not allowed with argument --built-in"),
     ("map", "--effort longer", "argument --effort: invalid choice: 'longer'"),
     ("map", "--method descent", "argument --method: invalid choice: 'descent'"),
+    ("map", "--method annealing --exhaustive", "argument --exhaustive: not allowed with argument --method"),
     ("map", "--model paper", "model: found 'paper' with the method annealing; accepted: the method gradient"),
     ("map", "--effort light --exhaustive", "effort: found 'light' with the method exhaustive"),
     ("map", "--imperfect --exhaustive", "imperfect: found with the method exhaustive"),
+    ("map", "--prove --exhaustive", "proof: found with the method exhaustive"),
+    ("map", "--prove --imperfect", "proof: found with imperfect factors"),
+    ("map", "--gap 0.1", "gap: found without prove; accepted: both, or neither"),
+    ("map", "--certificate proof.json", "--certificate proof.json: found without --prove"),
+    ("map", "--sensitivities --imperfect", "sensitivities: found with imperfect"),
+    ("map", "--metric edp --metric energy --metric edp", "metric: found edp, energy, edp; accepted: each metric once"),
+    ("map", "--calibration MODEL --metric energy", "calibration: found with the metric energy, which does not depend"),
+    ("map", "--calibration MODEL --imperfect", "imperfect: found with a calibration; accepted: one of them"),
     ("map", "--force", "--force: found without --calibration"),
     ("map", "--exhaustive-limit 5", "exhaustive_limit: found with the method annealing; accepted: the method exhausti"),
     ("network", "--model paper", "model: found 'paper' with the method annealing; accepted: the method gradient"),
     ("network", "--method gradient --no-fusion", "method: found gradient with layers by themselves"),
     ("network", "--longest 4 --no-fusion", "longest: found with layers by themselves"),
-    ("network", "--longest 40", "longest: found 40; accepted: a whole number from 2 to 16")])
-def test_options_that_are_none_or_do_nothing_are_one_line(tmp_path: Path, command: str, words: str,
-                                                          sentence: str) -> None:
-    files = ("bundled:networks/resnet18", "bundled:arch/gemmini_small") if command == "network" else (
-        "bundled:arch/gemmini_small", LAYER)
-    done = run(command, *files, "-o", tmp_path / "out", *words.split())
-    assert done.returncode == 2 and not (tmp_path / "out").exists()
-    assert done.stderr.startswith(f"error: {sentence}") and done.stderr.count("\n") == 1
+    ("network", "--gap 0.1 --no-fusion", "gap: found with layers by themselves"),
+    ("network", "--gap 0.1 --calibration MODEL", "gap: found with a calibration, with which nothing is fused"),
+    ("network", "--metric energy --calibration MODEL", "calibration: found with the metric energy, which does not dep"),
+    ("network", "--longest 40", "longest: found 40; accepted: a whole number from 2 to 16"),
+    ("network", "--dim batch=2", f"dims: found for {NETWORK}; accepted: an ONNX model"),
+    ("network", "--shape x=1x3 --value rate=4", f"shapes, values: found for {NETWORK}; accepted: an ONNX model"),
+    ("network", "--busy-experts 2", "resnet18: busy_experts: found 2, but no operator is a product of experts"),
+    ("design", "--limit area_mm2=3 --limit area_mm2=2", 'argument --limit: found "area_mm2" twice; accepted: each na'),
+    ("design", "--metric edp --metric edp", "metric: found edp, edp; accepted: one to three different metrics"),
+    ("design", "--metric energy --calibration MODEL", "calibration: found with the metric energy, which does not dep"),
+    ("design", "--gap 0.1 --calibration MODEL", "gap: found with a calibration, with which nothing is proven"),
+    ("design", "--method bounds --shard 1/2", "shard: the method bounds learns from every design"),
+    ("design", "--method bounds --study ours", "study: found with the method bounds"),
+    ("design", "--address tcp://host:8786", "address: found 'tcp://host:8786' with the backend processes"),
+    ("design", "--backend dask --address tcp://host:8786 --jobs 2", "jobs: found 2 with the address tcp://host:8786"),
+    ("infer", "--batch 1,1", "batch: found 1, 1; accepted: each number once"),
+    ("infer", "--frequency -3", "frequency: found -3.0; accepted: cycles a second > 0"),
+    ("calibrate", "--seed -1", "measured.csv: no such file"),
+    ("import", "--dim batch=2", f"dims: found for {NETWORK}; accepted: an ONNX model"),
+    ("bundled", "lyers", 'no bundled file begins with "lyers" (did you mean "layers/"?); accepted: names in arch/'),
+    ("shim", "--remove --seed 3", "--remove: found with --seed or --time-limit of launchers that are written"),
+    ("shim", "--time-limit 0", "time limit: found 0.0; accepted: seconds greater than 0"),
+    ("mcp", "--time-limit 0", "time limit: found 0.0; accepted: seconds greater than 0")])
+def test_options_that_are_none_or_do_nothing_are_one_line(
+        tmp_path: Path, command: str, words: str, sentence: str, calibrated: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = words.replace("MODEL", str(calibrated)).split()
+    try:
+        code = main([command.split()[0], *INPUTS[command], *given])
+    except SystemExit as ended:
+        code = ended.code
+    said = capsys.readouterr().err
+    assert code == 2 and not list(tmp_path.iterdir())
+    assert said.startswith(f"error: {sentence}") and said.count("\n") == 1
 
 
 @pytest.mark.parametrize("words", [("check", "9" * 5000), ("evaluate", "x.yaml" + "y" * 5000)])

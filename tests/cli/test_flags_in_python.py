@@ -17,7 +17,8 @@ from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.search.explanation.explain_run import RunExplanation
 
 RENAMED = {"files": "sources", "variables": "jinja_data", "lenient": "strict", "quiet": "on_progress",
-           "network": "source", "no_fusion": "fuse", "json": "to_dict", "remove": "remove_launchers"}
+           "network": "source", "no_fusion": "fuse", "no_folding": "fold", "json": "to_dict",
+           "remove": "remove_launchers"}
 """Name of a flag's value on the command line -> in Python, where they differ."""
 
 LAYER = (fm.load, fm.load_layers)

@@ -90,6 +90,12 @@ def test_the_guide_lists_every_option_with_its_default(options: type) -> None:
     assert listed == {field.name: repr(field.default) for field in fields(options)}
 
 
+def test_the_newest_release_of_the_changelog_is_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    releases = re.findall(r"^## (\d+\.\d+\.\d+) - \d{4}-\d{2}-\d{2}$", text, flags=re.MULTILINE)
+    assert releases[0] == fadiff_mapper.__version__
+
+
 def test_the_citation_names_the_program_and_its_sources() -> None:
     content = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert (content["cff-version"], content["title"], content["license"]) == ("1.2.0", "fadiff_mapper", "MIT")

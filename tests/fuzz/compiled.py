@@ -117,7 +117,7 @@ def changed_table(table: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 
 def chains_calls(layer: Any, space: dict[str, Any], nest: list[Any], rng: random.Random) -> None:
     """A search, in any order of its steps."""
-    quantity = _kernel.Quantity.edp if rng.random() < 0.9 else rng.choice(INDICES)
+    quantity = _kernel.Metric.edp if rng.random() < 0.9 else rng.choice(INDICES)
     terms: Any = [(1.0 if rng.random() < 0.9 else np.nan, quantity)]
     room = (None, None) if rng.random() < 0.7 else (np.ones(2), changed_array(np.ones((2, 3), bool), rng))
     chains = _kernel.Chains(layer, space_of(layer, space), terms, *room, 1)

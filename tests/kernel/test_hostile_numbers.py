@@ -31,7 +31,7 @@ CALLS: dict[str, Callable[[list[np.ndarray]], Any]] = {
     "score": lambda nest: _kernel.score(LAYER, nest, None, None, np.empty((5, BATCH)), 0, BATCH, True),
     "traffic": lambda nest: _kernel.traffic(LAYER, nest, True),
     "neighbours": lambda nest: _kernel.all_neighbours(LAYER, SPACE, nest, 0),
-    "chains": lambda nest: _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Quantity.edp)], None, None, 0).start_at(nest)}
+    "chains": lambda nest: _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Metric.edp)], None, None, 0).start_at(nest)}
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -147,7 +147,7 @@ def test_a_map_space_is_refused_that_is_of_another_layer() -> None:
                               **{name: table[name][:3] for name in cells}})
     for call in (lambda: _kernel.random_points(fewer, SPACE, 1, 0),
                  lambda: _kernel.all_neighbours(fewer, SPACE, NEST, 0),
-                 lambda: _kernel.Chains(fewer, SPACE, [(1.0, _kernel.Quantity.edp)], None, None, 0)):
+                 lambda: _kernel.Chains(fewer, SPACE, [(1.0, _kernel.Metric.edp)], None, None, 0)):
         with pytest.raises(ValueError, match=r"another layer|wrong shape"):
             call()
 
@@ -155,11 +155,11 @@ def test_a_map_space_is_refused_that_is_of_another_layer() -> None:
 @pytest.mark.parametrize("sums", [(0.0, 1.0), (1.0, -1.0), (np.nan, 1.0)])
 def test_shares_are_of_positive_sums(sums: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="sums"):
-        _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Quantity.share)], None, None, 0, sums=sums)
+        _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Metric.share)], None, None, 0, sums=sums)
 
 
 def test_a_search_cannot_keep_fewer_chains_than_none() -> None:
-    chains = _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Quantity.edp)], None, None, 0)
+    chains = _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Metric.edp)], None, None, 0)
     chains.start_random(3)
     chains.keep_strongest(-1)
     assert chains.best_value < np.inf
@@ -178,10 +178,10 @@ def test_a_draw_of_factors_follows_no_number_out_of_its_table(name: str, wrong: 
 
 @pytest.mark.parametrize("extent", [0.5, 0.0, -1.0, np.nan, np.inf])
 def test_a_tile_has_at_least_one_point_along_each_dimension(extent: float) -> None:
-    layer = _kernel.SegmentLayer({
-        "bounds": [4.0, 4.0], "spaces": [[[(0, 1.0)]], [[(1, 1.0)]], [[(0, 1.0)], [(1, 1.0)]]], "output": 2,
-        "linked": -1, "handed": 0, "inside": 0.0, "known": [(1.0, [1.0, 1.0])], "sums_room": 16.0, "read": 0.0,
-        "write": 0.0, "words_per_cycle": 1.0, "home_reads": [1.0] * 3, "home_price": [1.0]}, 1)
+    layer = _kernel.SegmentLayer(
+        bounds=[4.0, 4.0], spaces=[[[(0, 1.0)]], [[(1, 1.0)]], [[(0, 1.0)], [(1, 1.0)]]], output=2, linked=-1, handed=0,
+        inside=0.0, known=[(1.0, [1.0, 1.0])], sums_room=16.0, read=0.0, write=0.0, words_per_cycle=1.0,
+        home_reads=[1.0] * 3, home_price=[1.0])
     segment = _kernel.FusedSegment([layer], [], 1.0, [])
     assert segment.refetched(0, [4.0, 4.0], 0b11, 0, 8.0, 16.0) == [1, 1, 1]
     with pytest.raises(ValueError, match="tile: out of range"):
@@ -203,7 +203,7 @@ def test_chains_are_used_by_one_call_at_a_time(call: str) -> None:
     refusal = ""
     with ThreadPoolExecutor(1) as pool:
         while not refusal:    # until the call falls into the time of the other thread's
-            chains = _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Quantity.edp)], None, None, 0)
+            chains = _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Metric.edp)], None, None, 0)
             chains.start_random(4)
             chains.begin(400, 1.0, 0.1, 400, 5, 8, False)
             other = pool.submit(chains.anneal, 400)

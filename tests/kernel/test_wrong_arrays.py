@@ -21,7 +21,7 @@ SPEC = product()
 LAYER = prepare_layer(SPEC.arch, SPEC.problem, SPEC.tables)
 FAMILY = family_of(LAYER, [build_mapspace(SPEC.arch, SPEC.problem, SPEC.constraints)])
 BATCH = 3
-TERMS = [(1.0, _kernel.Quantity.edp)]
+TERMS = [(1.0, _kernel.Metric.edp)]
 NEST = whole_space(SPEC).take(slice(0, BATCH))
 NAMES = tuple(type(NEST).__dataclass_fields__)[:6]
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from fadiff_mapper import SearchOptions, load, load_network, map_layer, map_network, search_design
+from fadiff_mapper import SearchOptions, infer, load, load_network, map_layer, map_network, search_design
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.search.result import Result
 
@@ -42,6 +42,15 @@ def test_a_search_has_a_row_for_each_design() -> None:
                            evaluations=2, fuse=False, neighbours=False, prune=False, jobs=1)
     table = result.to_dataframe()
     assert len(table) == len(result.outcomes) and table["edp"].min() == pytest.approx(result.best.edp)
+
+
+@pandas
+def test_an_inference_has_a_row_for_each_operator_of_each_mapped_step() -> None:
+    result = infer("bundled:models/llama3_8b", "bundled:inference/tpu_v4i_like", prompt=64, generate=8)
+    table = result.to_dataframe()
+    assert len(table) == len(result.operators)
+    joules = (table["energy_pj"] * table["steps"]).groupby(table["batch"]).sum() * 1e-12
+    assert joules[1] == pytest.approx(result.batches[0].joules)
 
 
 def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

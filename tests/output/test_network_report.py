@@ -77,7 +77,7 @@ def test_the_page_and_its_drawings_are_well_formed_and_need_nothing_else(fused: 
     page = Page(text)
     assert page.open == []
     drawings = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert len(drawings) == (4 if fused else 3)
+    assert len(drawings) == (5 if fused else 4)
     for drawing in drawings:
         ElementTree.fromstring(drawing)
     assert not page.seen & {"script", "link", "img", "iframe", "object"}

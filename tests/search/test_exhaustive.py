@@ -184,3 +184,9 @@ def test_a_walk_that_is_stopped_says_how_far_it_came() -> None:
     result = map_layer(spec, SearchOptions(method="exhaustive", time_limit=1e-3, threads=1))
     assert f"of {count(space_of(spec))} mappings" in result.status and "out of time" in result.status
     assert result.evaluations < count(space_of(spec))
+
+
+def test_a_seed_is_accepted_and_changes_nothing() -> None:
+    spec = shrunk("gemmini_small", *SMALL[-1])
+    first, other = (map_layer(spec, SearchOptions(method="exhaustive", seed=seed, threads=1)) for seed in (0, 5))
+    assert first.mapping == other.mapping and first.status == other.status

@@ -100,6 +100,13 @@ class StorageLevel:
         return math.floor(self.metadata.width * self.metadata.depth / self.multiple_buffering)
 
     @property
+    def total_bandwidth(self) -> float | None:
+        """Words per cycle of all instances, reads and writes together; None is unlimited."""
+        ports = self.read_bandwidth + self.write_bandwidth if self.read_bandwidth and self.write_bandwidth else None
+        words = self.shared_bandwidth or ports
+        return words and words * self.instances
+
+    @property
     def is_dummy(self) -> bool:
         """Whether the level only adds a fan-out, as the v0.4 front end inserts them.
 

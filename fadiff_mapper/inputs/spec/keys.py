@@ -1,7 +1,7 @@
 """Every key of Timeloop's input, once: spellings, accepted values, default and meaning.
 
 The readers of both dialects, their messages, the JSON Schema and the reference page of keys are made from these tables
-(`inputs/schema.py`).
+(`output/schema.py`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def one(*accepted: str) -> Kind:
 
 
 def table_of(name: str) -> Kind:
-    """A mapping with the keys of the table of this name in `inputs/schema.py:TABLES`."""
+    """A mapping with the keys of the table of this name in `output/schema.py:TABLES`."""
     anchor = "#" + name.lower().replace(" ", "-").replace(".", "")
     return kind(located.mapping, f"[{name}]({anchor})", **{"$ref": f"#/$defs/{name}"})
 
@@ -86,6 +86,7 @@ LIST = kind(located.sequence, "list", type="array")
 FACTORS = kind(located.anything, "factors, such as `C=2 M=3`", type=["string", "array"])
 ORDER = kind(located.anything, "order of dimensions, innermost first", type=["string", "array"])
 SPACES = kind(located.sequence, "list of data spaces", type="array", items={"type": ["string", "number"]})
+NAMES = kind(located.sequence, "list of names", type="array", items={"type": ["string", "number"]})
 DIMENSIONS = kind(located.sequence, "list of dimensions, or list of such lists", type="array")
 
 
@@ -137,31 +138,32 @@ BITS = kind(_bits, f"whole number from 1 to {MOST_BITS}", type=["number", "strin
 RATIO = Kind(_ratio, "number >= 0", {"type": ["number", "string"], "minimum": 0})
 
 
-def _table(*keys: tuple[str, Kind, Any, str]) -> dict[str, Key]:
+def table(*keys: tuple[str, Kind, Any, str]) -> dict[str, Key]:
+    """The keys of one mapping, each with its spellings, kind, default and meaning."""
     return {spellings.split()[0]: Key(tuple(spellings.split()), kind, default, meaning)
             for spellings, kind, default, meaning in keys}
 
 
 _VERSION = ("version", ANY, None, "version of the format")
 _NAME = ("name", TEXT, REQUIRED, "its name")
-ARCHITECTURE = _table(
+ARCHITECTURE = table(
     _VERSION,
     ("constraints", ANY, None, "native: constraints on the map space"),
     ("name", ANY, None, "not read"),
     ("attributes", ANY, None, "native: attributes of all components, for the energy tables"),
     ("local", ANY, None, "not read"),
     ("subtree", tables_of("node"), REQUIRED, "native: the one node of the tree"))
-NODE = _table(
+NODE = table(
     ("name", TEXT, "", "its name, with a range such as `PE[0..15]` for several instances"),
     ("attributes", MAP, None, "attributes of all components in it, for the energy tables"),
     ("local", tables_of("component"), None, "its components, from the outside in"),
     ("subtree", tables_of("node"), None, "the one node inside it"))
-ARCHITECTURE_LISTS = _table(
+ARCHITECTURE_LISTS = table(
     _VERSION,
     ("constraints", ANY, None, "constraints on the map space"),
     ("arithmetic", table_of("attributes"), REQUIRED, "name and attributes of the multiply-accumulate units"),
     ("storage", tables_of("attributes"), REQUIRED, "names and attributes of the memories, from the inside out"))
-COMPONENT = _table(
+COMPONENT = table(
     ("name", TEXT, REQUIRED, "its name, with a range such as `PE[0..15]` for several instances"),
     ("class", TEXT, REQUIRED, "contains DRAM, SRAM, regfile, smartbuffer or storage; mac or compute; or a network"),
     ("attributes", table_of("attributes"), None, "its attributes"),
@@ -170,7 +172,7 @@ COMPONENT = _table(
         "area_share", "energy_share", "action_latency_cycles")),
     ("constraints", ANY, None, "not read"), ("spatial", ANY, None, "not read"),
     ("sparse_optimizations", ANY, None, "a section of its own"))
-WIRES = _table(
+WIRES = table(
     ("network_fill_latency", whole(0), 0, "cycles before the first word arrives"),
     ("network_drain_latency", whole(0), 0, "cycles after the last word has left"),
     ("network_word_bits", whole(1), None, "bits of a word on the wires; those of the level"),
@@ -179,7 +181,7 @@ WIRES = _table(
     ("tile_width", real(), None, "um of a hop; from the area of what lies inside"),
     ("router_energy", real(), 0.0, "pJ of a router and word"),
     ("energy-per-ingress", real(), 0.0, "pJ of a word that enters"))
-LEVEL = _table(
+LEVEL = table(
     ("instances", whole(1), None, "instances on the whole chip; by the ranges of names"),
     ("meshX", whole(1), None, "instances along X; the rest of the instances"),
     ("meshY", whole(1), None, "instances along Y; the rest of the instances"),
@@ -211,7 +213,7 @@ LEVEL = _table(
     ("technology", ANY, None, "technology, for the energy tables; in a list, `DRAM` makes a level one"),
     ("allow_overbooking", TRUTH, False, "false"))
 """Attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
-MEMORY = LEVEL | _table(
+MEMORY = LEVEL | table(
     ("num_ports", ANY, 2, "1 or 2; bears on nothing here"), ("n_ports", ANY, 2, "as num_ports"),
     ("power_gated_at", TEXT, None, "level whose instances are gated together"),
     ("decompression_supported", TRUTH, False, "whether compressed data from further out can be stored plainly"),
@@ -221,17 +223,17 @@ MEMORY = LEVEL | _table(
     ("metadata_datawidth metadata_word_bits", whole(0), 0, "bits of a unit of metadata"),
     ("metadata_storage_width metadata_width", whole(0), 0, "bits of an access of the memory for metadata"),
     ("metadata_storage_depth metadata_depth", whole(0), 0, "accesses' worth of metadata that it holds"))
-ARITHMETIC = LEVEL | _table(
+ARITHMETIC = LEVEL | table(
     ("word_bits datawidth", WORD_BITS, 16, "bits of an operand"),
     ("energy", whole(0), None, "pJ per operation where no ERT gives one"))
-NETWORK = LEVEL | _table(
+NETWORK = LEVEL | table(
     ("word_bits word_width datawidth", whole(1), 16, "bits of a word"),
     ("fill_latency", real(0), 0, "cycles before the first word arrives, and after the last"),
     ("adder_energy", real(), 0.0, "pJ of an addition in a reduction tree"),
     ("action_name", TEXT, None, "action of a multicast in the ERT"),
     ("multicast_factor_argument", TEXT, "none", "argument of that action that holds the number of receivers"),
     ("per_datatype_ERT", TRUTH, None, "whether each data space has an action of its own"))
-UNIT = _table(
+UNIT = table(
     _NAME,
     ("level", TEXT, REQUIRED, "the memory from which it takes its operands"),
     ("instances", whole(1), 1, "units on the whole chip"),
@@ -239,11 +241,11 @@ UNIT = _table(
     ("operations", kind(located.mapping, "[operation](#operation), cycles or nothing, by name", type="object"),
      REQUIRED, f"its operations: {', '.join(OPERATIONS)}"),
     ("skips_masked", TRUTH, False, "whether fused attention leaves out blocks of scores that a causal mask hides"))
-OPERATION = _table(
+OPERATION = table(
     ("cycles", real(above=0), None, "cycles of a lane; those of the operations that it consists of, else 1"),
     ("energy", real(0), None, "pJ where no ERT gives one; of the operations that it consists of, else bundled"),
     *((name, real(0), None, "so many of these operations that it consists of") for name in OPERATIONS))
-PROBLEM = _table(
+PROBLEM = table(
     _VERSION,
     ("name", TEXT, None, "not read"),
     ("shape", kind(located.anything, "[shape](#shape), or `cnn_layer` or `gemm_ABZ`", anyOf=[
@@ -251,30 +253,30 @@ PROBLEM = _table(
             "shape": {"$ref": "#/$defs/shape"}}, "additionalProperties": False}]), "cnn_layer",
      "dimensions and tensors"),
     ("instance", table_of("instance"), REQUIRED, "bounds of the dimensions, and coefficients"))
-SHAPE = _table(
+SHAPE = table(
     ("flatten", ANY, None, "not modelled"), ("flattened_dimensions", ANY, None, "not modelled"),
     _VERSION,
     ("name", TEXT, "", "its name"),
     ("dimensions", LIST, REQUIRED, "names of the dimensions, of one letter"),
     ("coefficients", tables_of("coefficient"), None, "names of strides and dilations"),
     ("data_spaces", tables_of("data space"), REQUIRED, "the tensors, one of them read-write"))
-COEFFICIENT = _table(_NAME, ("default", whole(0), 1, "its value where the instance gives none"))
-DATA_SPACE = _table(
+COEFFICIENT = table(_NAME, ("default", whole(0), 1, "its value where the instance gives none"))
+DATA_SPACE = table(
     _NAME,
     ("projection", LIST, REQUIRED, "ranks, each a sum of `[dimension]` or `[dimension, coefficient]`"),
     ("read_write", TRUTH, False, "whether it is the output"),
     ("ranks", ANY, None, "names of the ranks; not read"))
-INSTANCE = _table(
+INSTANCE = table(
     ("commonDensity", kind(located.anything, "[density](#density)", **{"$ref": "#/$defs/density"}), None,
      "density of every data space"),
     ("densities", MAP, None, "[density](#density) by data space"),
     ("bits", MAP, None, "[bits](#bits) of an element by data space; a word of each level where none are given"))
-ELEMENT = _table(
+ELEMENT = table(
     ("bits", BITS, REQUIRED, "bits of an element"),
     ("scale", BITS, 0, "bits of the scale factor that a block of elements shares"),
     ("per", count(1), 1, "elements of such a block"),
     ("partial", BITS, None, "of the output: bits of a partial sum; by default a word of the level, or `bits` if more"))
-DENSITY = _table(
+DENSITY = table(
     ("distribution", TEXT, REQUIRED, "`fixed`, `fixed_structured`, `hypergeometric`, `banded` or `diagonal`"),
     ("density", SHARE, None, "share of nonzeros; not of a banded tensor"),
     ("band_width", count(0), 0, "diagonals with nonzeros on either side of the main one"),
@@ -298,12 +300,12 @@ _DIRECTIVE = (
     _TARGET, ("type", one(*MAPPING_TYPES, *OF_CONSTRAINTS, "skew"), REQUIRED, "loops or data spaces"),
     ("no_multicast_no_reduction", ANY, None, "refused: a mapping has no_reuse"))
 DIRECTIVES = {
-    "temporal": _table(*_DIRECTIVE, _FACTORS, _PERMUTATION,
+    "temporal": table(*_DIRECTIVE, _FACTORS, _PERMUTATION,
                        ("no_reuse no_temporal_reuse", SPACES, None, "data spaces that are sent anew each time"), _RMW),
-    "spatial": _table(*_DIRECTIVE, _FACTORS, _PERMUTATION,
+    "spatial": table(*_DIRECTIVE, _FACTORS, _PERMUTATION,
                       ("split", whole(0), None, "leading entries of the permutation that lie on X; all"),
                       ("no_reuse", SPACES, None, "data spaces that are sent to each receiver separately"), _NO_LINK),
-    "datatype": _table(*_DIRECTIVE, _NO_COALESCE, _KEEP, _BYPASS),
+    "datatype": table(*_DIRECTIVE, _NO_COALESCE, _KEEP, _BYPASS),
 }
 """The keys of a mapping's directives by type; other types than the first two have the keys of the last."""
 CONSTRAINT_TYPES = {
@@ -313,7 +315,7 @@ CONSTRAINT_TYPES = {
     "max_overbooked_proportion": "overbooking",
 }
 """Every spelling of a native constraint's type -> the kind of its constraint."""
-CONSTRAINT = _table(
+CONSTRAINT = table(
     _TARGET, ("type", one(*CONSTRAINT_TYPES), REQUIRED, "loops or data spaces"),
     ("attributes", table_of("constraint"), None, "native: some of the keys may lie in here"),
     ("constraints", tables_of("constraint"), None, "native: several constraints of one target"),
@@ -353,7 +355,7 @@ NATIVE_CONSTRAINTS = {
 }
 """Keys of a native constraint that may lie in its `attributes`, and keys that may not, by the kind of the
 constraint."""
-_V04_LOOPS = picked("factors permutation default_max_factor default_min_factor") | _table(
+_V04_LOOPS = picked("factors permutation default_max_factor default_min_factor") | table(
     ("remainders", count(1), None, "1: factors are whole")) | picked(
     "no_reuse factors_only no_iteration_over_dataspaces must_iterate_over_dataspaces maximize_dims_capacity "
     "maximize_dims")
@@ -383,7 +385,7 @@ IDLE_OPTIONS = {
     "out_prefix": "files are named after timeloop-mapper",
 }
 """Options of `timeloop-mapper` that change nothing here -> the reason."""
-MAPPER = _table(
+MAPPER = table(
     _VERSION,
     ("optimization_metric optimization_metrics", kind(
         located.anything, f"one or a list of {', '.join(f'`{metric}`' for metric in METRICS)}",
@@ -392,50 +394,50 @@ MAPPER = _table(
     ("num_threads", count(1), None, "threads of the search"),
     *((name if "_" not in name else f"{name} {name.replace('_', '-')}", ANY, None, f"no effect: {why}")
       for name, why in IDLE_OPTIONS.items()))
-ERT = _table(("version", TEXT, "0.4", "version of the format"),
+ERT = table(("version", TEXT, "0.4", "version of the format"),
              ("tables", tables_of("energies"), REQUIRED, "one table per component"))
-ENERGIES = _table(_NAME, ("actions", tables_of("action"), REQUIRED, "its actions"))
-ACTION = _table(_NAME, ("energy", real(0), REQUIRED, "pJ"), ("arguments", MAP, None, "values of its arguments"))
-ART = _table(_VERSION, ("tables", tables_of("area"), REQUIRED, "one entry per component"))
-AREA = _table(_NAME, ("area", real(0), REQUIRED, "um^2"))
-SPARSE = _table(_VERSION, ("targets", tables_of("sparse target"), None, "one entry per level or arithmetic"))
-SPARSE_TARGET = _table(
+ENERGIES = table(_NAME, ("actions", tables_of("action"), REQUIRED, "its actions"))
+ACTION = table(_NAME, ("energy", real(0), REQUIRED, "pJ"), ("arguments", MAP, None, "values of its arguments"))
+ART = table(_VERSION, ("tables", tables_of("area"), REQUIRED, "one entry per component"))
+AREA = table(_NAME, ("area", real(0), REQUIRED, "um^2"))
+SPARSE = table(_VERSION, ("targets", tables_of("sparse target"), None, "one entry per level or arithmetic"))
+SPARSE_TARGET = table(
     ("name target", TEXT, REQUIRED, "the level, or the arithmetic; v0.4 says `target`"),
     ("representation_format", table_of("representation format"), None, "formats in which the level stores tensors"),
     ("action_optimization", tables_of("action optimization"), None, "accesses that are gated or skipped"),
     ("compute_optimization", tables_of("compute optimization"), None, "computes that are gated or skipped"))
 GATES, SKIPS = ("gate_on_zero_operand", "gating"), ("skip_on_not_aligned_operands", "skipping")
 """The two names of either optimization of computes."""
-COMPUTE_OPTIMIZATION = _table(("type", one(*GATES, *SKIPS), REQUIRED, "gated or skipped"))
-ACTION_OPTIMIZATION = _table(
+COMPUTE_OPTIMIZATION = table(("type", one(*GATES, *SKIPS), REQUIRED, "gated or skipped"))
+ACTION_OPTIMIZATION = table(
     ("type", TEXT, REQUIRED, "`gating`, `skipping` or `skipping_spatial`"),
     ("options", tables_of("option"), None, "alternatives, of which the best is taken"),
     ("target", TEXT, None, "without options: the tensor whose accesses are saved"),
     ("condition_on", SPACES, None, "without options: the tensors that are looked at"))
-OPTION = _table(
+OPTION = table(
     ("target", TEXT, REQUIRED, "the tensor whose accesses are saved"),
     ("condition_on", SPACES, REQUIRED, "the tensors that are looked at"))
-REPRESENTATION_FORMAT = _table(("data_spaces", tables_of("format"), None, "one entry per tensor"))
-FORMAT = _table(
+REPRESENTATION_FORMAT = table(("data_spaces", tables_of("format"), None, "one entry per tensor"))
+FORMAT = table(
     ("name", TEXT, REQUIRED, "the tensor"),
     ("rank_application_order", one("inner_to_outer", "outer_to_inner"), "outer_to_inner",
      "the end from which loops get ranks"),
     ("compression_rate", ANY, None, "not modelled"),
     ("ranks", tables_of("rank"), REQUIRED, "formats of the ranks, outermost first"))
-RANK = _table(
+RANK = table(
     ("format", TEXT, REQUIRED, f"{', '.join(f'`{name.upper()}`' for name in FORMATS)}"),
     ("flattened_rankIDs", LIST, None, "groups of dimensions that may be flattened into the rank"),
     ("metadata_word_bits", whole(0), None, "bits of a unit of metadata; 1 of a bitmask, else those of the level"),
     ("payload_word_bits", whole(0), None, "bits of a unit of payload; those of the level"))
 
 # The v0.4 dialect.
-CONTAINER = _table(
+CONTAINER = table(
     _NAME, ("networks", ANY, None, "not read"),
     ("attributes", table_of("attributes"), None, "its attributes, handed inwards by containers"),
     ("spatial", table_of("spatial"), None, "its fan-out"),
     ("constraints", table_of("node constraints"), None, "constraints on its level or fan-out"),
     ("sparse_optimizations", MAP, None, "as in [sparse target](#sparse-target)"))
-ENTRY = _table(
+ENTRY = table(
     _NAME, ("class", TEXT, REQUIRED, COMPONENT["class"].meaning),
     ("required_actions", LIST, None, "actions that Accelergy is to price besides the usual ones"),
     ("subclass", TEXT, None, "class for Accelergy"),
@@ -443,10 +445,10 @@ ENTRY = _table(
     ("energy_scale", real(0), None, "factor on its energies"),
     ("enabled", TRUTH, True, "whether it is there at all")) | {
         key: CONTAINER[key] for key in ("attributes", "spatial", "constraints", "sparse_optimizations")}
-V04_ARCHITECTURE = _table(_VERSION, ("nodes", tables_of("v0.4 node"), REQUIRED, "its nodes, from the outside in"))
-BRANCH = _table(("nodes", tables_of("v0.4 node"), None, "of a branch: its nodes, from the outside in"))
-SPATIAL = _table(("meshX", count(1), 1, "instances along X"), ("meshY", count(1), 1, "instances along Y"))
-NODE_CONSTRAINTS = _table(
+V04_ARCHITECTURE = table(_VERSION, ("nodes", tables_of("v0.4 node"), REQUIRED, "its nodes, from the outside in"))
+BRANCH = table(("nodes", tables_of("v0.4 node"), None, "of a branch: its nodes, from the outside in"))
+SPATIAL = table(("meshX", count(1), 1, "instances along X"), ("meshY", count(1), 1, "instances along Y"))
+NODE_CONSTRAINTS = table(
     ("max_overbooked_proportion", ANY, None, "not modelled"),
     *((key, table_of("constraint"), None, f"{what}, as in [constraint](#constraint)") for key, what in (
         ("spatial", "spatial loops"), ("temporal", "temporal loops"), ("dataspace", "data spaces"))))

@@ -13,8 +13,21 @@ from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.sparse_optimizations import SparseOptimizations
 from fadiff_mapper.inputs.spec.tables import Tables
 
-METRICS = ("edp", "energy", "delay", "last_level_accesses")
+METRIC_EXPONENTS = {"edp": (1, 1), "energy": (1, 0), "delay": (0, 1)}
+"""Metrics of layers, and of networks, that are a product of energy in pJ and cycles: the exponents of both."""
+METRICS = (*METRIC_EXPONENTS, "last_level_accesses")
 """Timeloop's optimization metrics that a search here minimises too."""
+
+
+def metric_of(metric: str, energy: Any, cycles: Any, outermost: Any = None) -> Any:
+    """The value of a metric, to be minimised: a number, or an array or tensor of several mappings.
+
+    `energy` is in pJ, `outermost` are the accesses of the outermost level in words.
+    """
+    if metric == "last_level_accesses":
+        return outermost
+    energy_power, cycles_power = METRIC_EXPONENTS[metric]
+    return energy ** energy_power * cycles ** cycles_power
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fadiff_mapper.inference.infer import InferenceResult
 from fadiff_mapper.output.inference_files import per_token
 from fadiff_mapper.output.terminal.console import Screen, table
+from fadiff_mapper.workload.coverage import folded_in_words
 
 
 def print_inference(result: InferenceResult, written_to: str) -> None:
@@ -25,4 +26,6 @@ def print_inference(result: InferenceResult, written_to: str) -> None:
     for batch, (operators, operations) in result.uncounted().items():
         out.print(f"not counted at batch {batch}: {operations:,} operations of {operators:,} operators without "
                   "multiply-accumulates, as the design has no unit for them")
+    if result.folded:
+        out.print(f"of one layer of each kind {folded_in_words(result.folded)}")
     out.print(f"{len(result.mapped)} distinct problems mapped; written to {written_to}")

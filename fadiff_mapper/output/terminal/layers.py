@@ -128,9 +128,13 @@ def print_stats(stats: Stats) -> None:
         print_sources("areas", stats.area_source)
     rows: list[tuple[object, ...]] = []
     for level in reversed(stats.levels):
-        rows += [(level["name"], name, f"{space['utilized_instances']:.6g}", space["utilized_capacity"],
-                  *(_accesses(space[access]) for access in ("reads", "fills", "updates")),
-                  f"{space['energy_pj_total']:.6g}", level["cycles"]) for name, space in level["dataspaces"].items()]
+        for name, space in level["dataspaces"].items():
+            rows.append((level["name"], name, f"{space['utilized_instances']:.6g}", space["utilized_capacity"],
+                         *(_accesses(space[access]) for access in ("reads", "fills", "updates")),
+                         f"{space['energy_pj_total']:.6g}", level["cycles"]))
+            if scales := space.get("scale_factors"):  # their energy is part of the row above
+                words = (f"{number:.6g}" for number in scales.values())
+                rows.append((level["name"], f"scales of {name}", "", *words, "", ""))
         if level["leakage_energy_pj"]:
             rows.append((level["name"], "leakage", "", "", "", "", "", f"{level['leakage_energy_pj']:.6g}", ""))
     mac = stats.arithmetic

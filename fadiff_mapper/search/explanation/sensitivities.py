@@ -35,7 +35,7 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.inputs.spec.arch import Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.mapping import Mapping
-from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec, metric_of
 from fadiff_mapper.model.access_counts import Rounding
 from fadiff_mapper.model.energy_latency import Cost, cost, outermost_accesses
 from fadiff_mapper.model.evaluate import EXACT, Evaluation, evaluate_one
@@ -138,11 +138,11 @@ def sensitivities(layer: PreparedLayer, evaluation: Evaluation, metric: str = "e
                               float((after.leakage - before.leakage).sum()) / (last - first)))
     cycles, energy = float(evaluation.cycles[0]), float(evaluation.energy[0])
     # no constant changes the accesses of the outermost level at a fixed mapping
-    value = {"edp": cycles * energy, "energy": energy, "delay": cycles}.get(metric, 0.0)
-    every = []
-    for name, level, constant, cycles_slope, energy_slope in found if metric != "last_level_accesses" else ():
-        slope = {"edp": cycles_slope * energy + cycles * energy_slope,
-                 "energy": energy_slope}.get(metric, cycles_slope)
+    value, every = metric_of(metric, energy, cycles, 0.0), []
+    for name, level, constant, cycles_slope, energy_slope in found if metric in METRIC_EXPONENTS else ():
+        energy_power, cycles_power = METRIC_EXPONENTS[metric]   # 0 or 1: the derivative of their product
+        slope = (cycles_power * cycles_slope * energy ** energy_power
+                 + energy_power * energy_slope * cycles ** cycles_power)
         owner = layer.arch.arithmetic if name == "compute_energy" else layer.arch.levels[level]
         every.append(Sensitivity(owner.name, name, constant, UNITS[name], slope,
                                  slope * constant / value if value else 0.0, "fixed mapping"))
@@ -217,7 +217,7 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: O
         return ShadowPrices(limits, np.zeros(len(limits)), 0.0, True)
     available = np.array([limit.log_available for limit in limits])
     # the exponents of the metric's own part and of the cycles in the metric
-    own, cycles = {"edp": (1.0, 1.0), "delay": (0.0, 1.0)}.get(metric, (1.0, 0.0))
+    own, cycles = METRIC_EXPONENTS.get(metric, (1, 0))
     paced = 1 + len(arch.levels)    # functions that bound the cycles from below: the arithmetic and every level
     # one row per dimension that has loops: their logarithms add up to that of the bound
     sums = np.array([np.append(dim == d, 0.0) for d in np.unique(dim)], dtype=np.float64)

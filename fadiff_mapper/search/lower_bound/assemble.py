@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, in_time, never
+from fadiff_mapper.inputs.spec.spec import METRICS
 from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer, element_shares, word_energy
 from fadiff_mapper.model.sparse_design import SparseDesign
 from fadiff_mapper.search.lower_bound.least_shares import LeastShares, least_shares, with_room_at_most
@@ -168,7 +169,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
         bounds = [_separate_bound(layer, replace(inputs, tiles=(None,) * len(inputs.tiles)), states, kept, shares,
                                   over)]
     edp, energy, delay, accesses = (min(getattr(bound, name) for bound in bounds) * SLACK
-                                    for name in ("edp", "energy", "delay", "last_level_accesses"))
+                                    for name in METRICS)
     return LowerBound(edp, energy, delay, accesses, min(bounds, key=lambda bound: bound.edp).parts)
 
 

@@ -23,9 +23,9 @@ import numpy as np
 
 from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.spec.spec import METRICS
+from fadiff_mapper.inputs.spec.spec import metric_of
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.evaluate import Scores, score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.assemble import percent_above
@@ -169,10 +169,10 @@ def unprovable(layer: PreparedLayer) -> str | None:
     return None
 
 
-def metric_of(scores: Scores, metric: str) -> float:
+def value_of(layer: PreparedLayer, nest: Nest, metric: str) -> float:
     """The metric of the only mapping of a batch."""
-    return float({"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
-                  "last_level_accesses": scores.last_level_accesses}[metric][0])
+    scores = score(layer, nest)
+    return float(metric_of(metric, scores.energy, scores.cycles, scores.last_level_accesses)[0])
 
 
 def core_of(layer: PreparedLayer, space: MapSpace, metric: str) -> _kernel.Prover:
@@ -182,7 +182,7 @@ def core_of(layer: PreparedLayer, space: MapSpace, metric: str) -> _kernel.Prove
                [names.index(name) for name in loops.outer]) for loops in (level.temporal for level in space.levels)]
     return _kernel.Prover(layer.compiled, [float(bound) for bound in space.problem.bounds.values()],
                           [[[float(factor) for factor in level.temporal.choices[name]] for name in names]
-                           for level in space.levels], orders, METRICS.index(metric))
+                           for level in space.levels], orders, _kernel.Metric.__members__[metric])
 
 
 def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap: float = 0.0, over: Over = never,
@@ -194,7 +194,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     `budget` parts and mappings have been looked at. Nothing is proved where these are not even all schemes, of which
     designs that leave every spatial loop free have millions.
     """
-    value, core = metric_of(score(layer, nest), metric), core_of(layer, space, metric)
+    value, core = value_of(layer, nest, metric), core_of(layer, space, metric)
     any_layout = tuple(range(len(space.problem.dimensions))) * len(space.levels)
     heap: list[tuple[float, int, Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
@@ -249,7 +249,7 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
     if layer.machine.element_words is not None:
         raise FadiffError("certificate: found bits of tensors, which its checker does not know; accepted: a problem "
                           "without bits")
-    value = metric_of(score(layer, nest), metric)
+    value = value_of(layer, nest, metric)
     limit, core, levels = value * (1 - TOLERANCE) / (1 + gap), core_of(layer, space, metric), len(space.levels)
 
     def divided(scheme: Scheme, placed: list[Layout],

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.extras import installed
 from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.inputs.yaml.located import Map, known, with_places
@@ -29,7 +29,7 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
                  example_kwargs: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None,
                  shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, int] | None = None,
                  busy_experts: int | None = None, name: str | None = None,
-                 bits: Mapping[str, Any] | str | None = None) -> Workload:
+                 bits: Mapping[str, Any] | str | None = None, fold: bool = True) -> Workload:
     """Reads a network. Files are data: weights are not read, nothing is executed.
 
     Args:
@@ -46,6 +46,8 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         name: name of the network; by default the name of the file, graph or class.
         bits: bits of an element by tensor of the layers' problems (see `load`), in place of those in a file; or
             "auto", as the types of a PyTorch module or ONNX model say.
+        fold: Whether rearrangements (transposes, slices, concatenations, repetitions, padding) are folded into the
+            operators around them; else each is a copy of its own, which compute units pay for (`Workload.unfolded`).
 
     Returns:
         The checked network.
@@ -54,6 +56,9 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         SpecError: a mistake in the source, with its place.
         FadiffError: a source of another kind.
     """
+    if not fold:
+        return load_network(source, example_inputs, example_kwargs=example_kwargs, dims=dims, shapes=shapes,
+                            values=values, busy_experts=busy_experts, name=name, bits=bits).unfolded()
     typed = bits == "auto"
     if isinstance(bits, Mapping):
         return with_bits(load_network(
@@ -64,8 +69,14 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
     for key, shape in (shapes or {}).items():
         if not all(isinstance(size, int) and size > 0 for size in shape):
             raise FadiffError(f"shapes: found {key}: {list(shape)}; accepted: whole numbers >= 1")
+    example = [name for name, value in (("example_inputs", example_inputs), ("example_kwargs", example_kwargs))
+               if value is not None]
+    onnx = [name for name, value in (("dims", dims), ("shapes", shapes), ("values", values)) if value]
     given = dims or {}, {key: tuple(shape) for key, shape in (shapes or {}).items()}, values or {}, typed
     if isinstance(source, str | os.PathLike):
+        _refuse(example, source, "a torch.nn.Module")
+        if not os.fspath(source).lower().endswith(".onnx"):
+            _refuse(onnx, source, "an ONNX model")
         read = _from_path(os.fspath(source), given, name)
         return read if busy_experts is None else build_workload(
             read.name, spread_over(read.name, read.nodes, busy_experts), read.outputs, folded=read.folded)
@@ -75,12 +86,20 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
         from fadiff_mapper.workload.readers.torch_program import read_module
+        _refuse(onnx, source_type.__name__, "an ONNX model")
         return read_module(source, example_inputs, example_kwargs, name, busy_experts, typed)
     if source_type.__name__ == "ModelProto" and source_type.__module__.startswith("onnx"):
         from fadiff_mapper.workload.readers.onnx_model import read_model
+        _refuse(example, "an onnx.ModelProto", "a torch.nn.Module")
         return read_model(source, name or source.graph.name or "onnx", Where("onnx model"), *given)
     raise FadiffError(f"a network: found {source_type.__name__}; accepted: {ACCEPTED}, an onnx.ModelProto, a "
                       "torch.nn.Module with example inputs, a torch.export.ExportedProgram")
+
+
+def _refuse(names: Sequence[str], source: object, accepted: str) -> None:
+    """Raises FadiffError for arguments that do nothing for a source."""
+    if names:
+        raise FadiffError(f"{listed(names)}: found for {source}; accepted: {accepted}")
 
 
 def with_bits(network: Workload, bits: Map) -> Workload:

@@ -21,13 +21,17 @@ from typing import Any
 
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
+from fadiff_mapper.inputs.spec import keys
+from fadiff_mapper.inputs.spec.keys import LIST, MAP, TEXT, TRUTH, count, one, table, table_of, tables_of
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.load import load_files
 from fadiff_mapper.inputs.yaml.located import (
+    REQUIRED,
     Check,
     Map,
     Reader,
     T,
+    boolean,
     integer,
     mapping,
     natural,
@@ -39,9 +43,59 @@ from fadiff_mapper.inputs.yaml.located import (
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Folded, Node, Operator, Window, Workload, build_workload, make_operator
 from fadiff_mapper.workload.node import GENERIC, INPUT, KIND, NOT_UNDERSTOOD
+from fadiff_mapper.workload.operations import COPIES
 from fadiff_mapper.workload.operator import TEMPLATES, problem_operator, sliding
 
 VERSION = 1  # version of the format
+
+NETWORK = table(
+    ("version", count(1), REQUIRED, f"version of the format: {VERSION}"),
+    ("name", TEXT, REQUIRED, "its name"),
+    ("inputs", MAP, None, "tensors from outside: their extents, or null; one of unknown extents, `input`"),
+    ("outputs", keys.NAMES, None, "tensors that it returns; those that no node reads"),
+    ("shapes", tables_of("network shape"), REQUIRED, "each distinct operator once"),
+    ("graph", tables_of("network node"), REQUIRED, "its nodes"),
+    ("folded", tables_of("folded operator"), None, "operators that read constants alone"))
+SHAPE = table(
+    ("id", TEXT, REQUIRED, "its name in the graph"),
+    ("op", one(*TEMPLATES, "problem"), REQUIRED, "its template, or `problem`"),
+    ("count", count(1), None, "nodes that have it; checked where given"),
+    ("repeat", count(1), 1, "times that a node runs it back to back, such as heads of attention"),
+    ("problem", table_of("problem"), None, "of `op: problem`: a problem of Timeloop"),
+    ("dims", MAP, None, "of a template: the bounds of its dimensions"),
+    ("stride", LIST, None, "of a template: steps along its sliding axes; 1"),
+    ("dilation", LIST, None, "of a template: spaces along its sliding axes; 1"),
+    ("densities", MAP, None, "of a template: densities by data space, as in [instance](#instance)"),
+    ("bits", MAP, None, "of a template: bits by data space, as in [instance](#instance)"))
+NODE = table(
+    ("name", TEXT, REQUIRED, "its name, and that of the tensor that it writes"),
+    ("from", keys.NAMES, REQUIRED, "the tensors that it reads"),
+    ("out", LIST, None, "extents of its tensor"),
+    ("shape", TEXT, None, "of an operator: the id of its shape; other nodes have `op`"),
+    ("weights_from", TEXT, None, "of an operator: the tensor that is its second operand"),
+    ("as", keys.NAMES, None, "of an operator: data spaces of the tensors read; Inputs"),
+    ("experts", count(1), None, "of a repeated gemm: experts of which `repeat` are at work"),
+    ("op", one(*(op for op in KIND if op != INPUT)), None, "what a node without multiply-accumulates does"),
+    ("what", TEXT, None, "a remark, or the name of an operator that its framework has"),
+    ("pad", LIST, None, "of an operator or a pool: padding per sliding axis, or [before, after]"),
+    ("kernel", LIST, None, "of a pool: extents of its window"),
+    ("stride", LIST, None, "of a pool: steps of its window; its kernel"),
+    ("dilation", LIST, None, "of a pool: spaces of its window; 1"),
+    ("start", LIST, None, "of a slice: the first point along each of `axes`"),
+    ("step", LIST, None, "of a slice: the step along each of `axes`; 1"),
+    ("axes", LIST, None, "axes that are reduced, reordered, read whole, or cut"),
+    ("macs", count(0), None, "multiply-accumulates that no layer has"),
+    ("possible", count(0), None, "of `not_understood`: multiply-accumulates that it may have"),
+    ("constants", LIST, None, "extents of the constants that it reads"),
+    ("causal", count(1), None, "of a softmax: queries of which each sees the keys up to its own"),
+    ("unit", TEXT, None, "the compute unit that does it"),
+    ("moves", TRUTH, False, "whether a rearrangement is a copy"))
+FOLDED = table(
+    ("name", TEXT, REQUIRED, "its name"),
+    ("what", TEXT, REQUIRED, "its operator"),
+    ("macs", count(1), REQUIRED, "its multiply-accumulates"))
+"""The keys of a network file, of its shapes, nodes, and operators that read constants alone, for schema and reference;
+which of them a node has depends on its operator, see `_node`."""
 
 
 def read_network(path: Path) -> Workload:
@@ -128,13 +182,15 @@ def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
         constants = reader.take("constants", _each(_shape), ()) if kind in ("join", "rows") else ()
         causal = reader.take("causal", positive, 0) if op == "softmax" else 0
         unit = reader.take("unit", text, "")
+        moves = reader.take("moves", boolean, False) if op in COPIES else False
         what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
         if op == NOT_UNDERSTOOD:
             macs, possible = (reader.take(key, natural, None) for key in ("macs", "possible"))
         if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(inputs) != 1:
             raise reader.at("from").error(f"{name} ({op}) reads {len(inputs)} tensors", "one")
         node = Node(name, op, inputs, shape, window=window, axes=axes, macs=macs, what=what, possible=possible,
-                    constants=constants, causal=causal, unit=unit, where=where)
+                    constants=constants, causal=causal, unit=unit, moves=moves,
+                    where=where)
     reader.finish(f' of the node "{name}"')
     return node
 
@@ -230,13 +286,13 @@ def network_text(network: Workload) -> str:
     inputs = {node.name: None if node.shape is None else list(node.shape) for node in network.nodes if node.op == INPUT}
     body: dict[str, Any] = {"version": VERSION, "name": network.name, "inputs": inputs,
                             "outputs": list(network.outputs), "shapes": [], "graph": []}
-    for identity, (layer, count) in shapes.items():
+    for identity, (layer, nodes) in shapes.items():
         own: dict[str, Any] = {"problem": layer.literal}
         if layer.op != "problem":
             own = {"dims": dict(layer.problem.bounds), "stride": list(layer.strides), "dilation": list(layer.dilations)}
             own |= {key: layer.literal["instance"][key] for key in ("densities", "bits")
                     if layer.literal.get("instance", {}).get(key)}
-        body["shapes"].append({"id": identity, "op": layer.op, "count": count, "repeat": layer.repeat} | own)
+        body["shapes"].append({"id": identity, "op": layer.op, "count": nodes, "repeat": layer.repeat} | own)
     for node in network.nodes:      # without keys that have their default
         if node.op == INPUT:
             continue
@@ -258,6 +314,7 @@ def network_text(network: Workload) -> str:
         extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
                  "what": node.what or None, "experts": node.experts or None, "macs": node.macs,
                  "possible": node.possible, "causal": node.causal or None, "unit": node.unit or None,
+                 "moves": node.moves or None,
                  "constants": [list(shape) for shape in node.constants] or None,
                  "out": None if node.shape is None else list(node.shape)}
         body["graph"].append(entry | {key: value for key, value in extra.items() if value is not None})

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import ast
 import copy
+import inspect
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 from v04_designs import document
 
-from fadiff_mapper.inputs.schema import OPEN, SECTIONS, json_schema, reference
+from fadiff_mapper.design import space
 from fadiff_mapper.inputs.yaml.load import load_file
-from fadiff_mapper.inputs.yaml.located import plain
+from fadiff_mapper.inputs.yaml.located import Table, plain
+from fadiff_mapper.output.schema import OPEN, SECTIONS, json_schema, reference
+from fadiff_mapper.workload.readers import network_text
 
 ROOT = Path(__file__).parents[2]
 BUNDLED = {"arch": "arch/*.yaml", "problem": "problems/*.yaml", "mapping": "mappings/*.yaml",
-           "ERT": "tables/*.ERT.yaml", "ART": "tables/*.ART.yaml"}
+           "ERT": "tables/*.ERT.yaml", "ART": "tables/*.ART.yaml", "network": "networks/*.yaml",
+           "space": "spaces/*.yaml"}
+OWN_NAMES = (*OPEN, "inputs", "dims", "ties", "limits", "parameters")
+"""Keys of mappings with names of the user's own."""
 FILES = [(kind, path) for kind, pattern in BUNDLED.items() for path in sorted((ROOT / "timeloop_specs").glob(pattern))]
 FILES += [("arch", ROOT / "timeloop_specs/quickstart/design.yaml"),
-          ("problem", ROOT / "timeloop_specs/quickstart/layer.yaml")]
+          ("problem", ROOT / "timeloop_specs/quickstart/layer.yaml"),
+          ("network", ROOT / "timeloop_specs/quickstart/network.yaml"),
+          ("space", ROOT / "timeloop_specs/quickstart/space.yaml")]
 LAYERS = [("problem", path) for path in sorted((ROOT / "timeloop_specs" / "layers").rglob("*.yaml"))]
 
 
@@ -33,8 +43,8 @@ def validator(kind: str) -> Draft202012Validator:
 
 def mappings(value: Any) -> list[dict[str, Any]]:
     """All mappings in a value, but for those with names of the user's own."""
-    inside = ([item for key, item in value.items() if key not in OPEN] if isinstance(value, dict)
-              else value if isinstance(value, list) else ())
+    inside = ([item for key, item in value.items() if key not in OWN_NAMES] + list(value.get("parameters", {}).values())
+              if isinstance(value, dict) else value if isinstance(value, list) else ())
     return [*([value] if isinstance(value, dict) else []), *(found for item in inside for found in mappings(item))]
 
 
@@ -43,7 +53,11 @@ def mappings(value: Any) -> list[dict[str, Any]]:
 def test_a_bundled_file_validates_and_its_misspelt_keys_do_not(kind: str, path: Path) -> None:
     content = plain(load_file(path))
     assert list(validator(kind).iter_errors(content)) == []
+    tried = set[tuple[str, ...]]()
     for index, node in enumerate(mappings(content)):
+        if tuple(node) in tried:
+            continue
+        tried.add(tuple(node))
         for key in node:
             wrong = copy.deepcopy(content)
             there = mappings(wrong)[index]
@@ -58,6 +72,24 @@ def test_every_bundled_layer_validates() -> None:
 @pytest.mark.parametrize("kind", SECTIONS)
 def test_a_file_of_another_kind_does_not_validate(kind: str) -> None:
     assert not validator(kind).is_valid({}) and not validator(kind).is_valid({"workload": {}})
+
+
+@pytest.mark.parametrize(("module", "tables"), [
+    (network_text, (network_text.NETWORK, network_text.SHAPE, network_text.NODE, network_text.FOLDED)),
+    (space, (space.DESIGN_SPACE, space.PARAMETER))], ids=["network", "space"])
+def test_the_tables_of_network_and_space_files_have_the_keys_that_their_readers_take(
+        module: ModuleType, tables: tuple[Table, ...]) -> None:
+    taken = {node.args[0].value for node in ast.walk(ast.parse(inspect.getsource(module)))
+             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "take"
+             and isinstance(node.args[0], ast.Constant)}
+    looped = {"densities", "bits", "possible"} if module is network_text else {"values", "powers_of_two"}
+    assert taken - {"workload"} | looped == {name for table in tables for name in table}
+
+
+def test_a_step_that_is_no_list_does_not_validate() -> None:
+    network = plain(load_file(ROOT / "timeloop_specs/quickstart/network.yaml"))
+    network["workload"]["graph"][0]["stride"] = 2
+    assert not validator("network").is_valid(network)
 
 
 def test_both_dialects_validate() -> None:

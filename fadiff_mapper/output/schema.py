@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from fadiff_mapper.design import space
 from fadiff_mapper.inputs.load import PASSED_ON
 from fadiff_mapper.inputs.native.hyphens import REWRITTEN
 from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.yaml.located import REQUIRED, Key, Table
+from fadiff_mapper.workload.readers import network_text
 
 TABLES: dict[str, Table] = {
     "architecture": keys.ARCHITECTURE, "node": keys.NODE, "component": keys.COMPONENT,
@@ -27,6 +29,9 @@ TABLES: dict[str, Table] = {
     "representation format": keys.REPRESENTATION_FORMAT, "format": keys.FORMAT, "rank": keys.RANK,
     "action optimization": keys.ACTION_OPTIMIZATION, "option": keys.OPTION,
     "compute optimization": keys.COMPUTE_OPTIMIZATION,
+    "network": network_text.NETWORK, "network shape": network_text.SHAPE, "network node": network_text.NODE,
+    "folded operator": network_text.FOLDED,
+    "design space": space.DESIGN_SPACE, "parameter": space.PARAMETER,
 }
 """All tables by the names under which they refer to each other."""
 OPEN = ("attributes", "instance")
@@ -36,7 +41,8 @@ UNTYPED = ("v0.4 node", "constraint", "directive")
 SECTIONS = {
     "arch": ("architecture", "arch"), "problem": ("problem",), "mapping": ("mapping",), "mapper": ("mapper",),
     "constraints": ("constraints", "architecture_constraints", "arch_constraints", "mapspace_constraints", "mapspace"),
-    "sparse": ("sparse_optimizations",), "units": ("units",), "ERT": ("ERT",), "ART": ("ART",)}
+    "sparse": ("sparse_optimizations",), "units": ("units",), "ERT": ("ERT",), "ART": ("ART",),
+    "network": ("workload",), "space": ("design_space",)}
 """Kind of a file -> the sections of which it must have one."""
 
 
@@ -56,16 +62,20 @@ def json_schema(kind: str) -> dict[str, Any]:
     section: dict[str, dict[str, Any]] = {
         "arch": {"anyOf": [ref(name) for name in ("architecture", "architecture in lists", "v0.4 architecture")]},
         "mapping": {"type": "array", "items": ref("directive")}, "constraints": constraints,
-        "units": {"type": "array", "items": ref("unit")},
-        "sparse": ref("sparse optimizations")}
-    properties = {name: _or_null(section.get(what, ref(what))) for what, names in SECTIONS.items() for name in names}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
+        "units": {"type": "array", "items": ref("unit")}, "sparse": ref("sparse optimizations"),
+        "space": {"allOf": [ref("design space"), {
+            "properties": {"parameters": {"additionalProperties": ref("parameter")}}}]}}
+    definitions = {"$defs": {name: _object(name, table) for name, table in TABLES.items()}}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "additionalProperties": False}
+    if kind == "network":   # the only files that share no section with others
+        return head | {"properties": {"workload": ref("network")}, "required": ["workload"]} | definitions
+    properties = {name: _or_null(section.get(what, ref(what))) for what, names in SECTIONS.items() for name in names
+                  if what != "network"}
+    return head | {
         "properties": properties | {name: {} for name in PASSED_ON},
         "patternProperties": {"ignore|components": {}, "constraints": _or_null(constraints),
                               "mapping$": _or_null(section["mapping"])},
-        "additionalProperties": False, "anyOf": [{"required": [name]} for name in SECTIONS[kind]],
-        "$defs": {name: _object(name, table) for name, table in TABLES.items()}}
+        "anyOf": [{"required": [name]} for name in SECTIONS[kind]]} | definitions
 
 
 def _object(name: str, table: Table) -> dict[str, Any]:
@@ -95,7 +105,7 @@ def reference() -> str:
         "# Keys of the input", "",
         "Every key that is read, in both dialects; a null counts as absent. Numbers may be text such as `1e-9`,",
         "in v0.4 also expressions. `python docs/make_keys.py` writes this page from the tables that the readers read.",
-        "`inputs/schema.py:json_schema` gives the JSON Schema of a file."]
+        "`output/schema.py:json_schema` gives the JSON Schema of a file."]
     others = {"attributes": "Others are kept for Accelergy.", "instance": "Dimensions and coefficients have theirs."}
     for name, table in TABLES.items():
         lines += ["", f"## {name}", "", *([others[name], ""] if name in others else []),

@@ -1,0 +1,92 @@
+"""Schedules in Chrome's trace event format, which Perfetto and chrome://tracing open.
+
+Source of the format: Trace Event Format (Google), "Complete Events" and "Metadata Events".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.base.text_formats import json_text
+from fadiff_mapper.inputs.native.arch import cycle_seconds
+from fadiff_mapper.output.layer_views import layer_views
+
+if TYPE_CHECKING:
+    from fadiff_mapper.network.result import NetworkResult
+
+GROUPS = "fused groups"  # the row of a plan's trace in which each group is one slice
+
+
+@dataclass(frozen=True)
+class TraceSlice:
+    """A piece of work on one row of a trace."""
+
+    row: str  # what works, such as a compute unit
+    name: str
+    category: str
+    start: float  # microseconds
+    length: float  # microseconds
+    details: Mapping[str, Any] = field(default_factory=dict)  # shown for the slice that is picked
+
+
+def trace_json(processes: Mapping[int, tuple[str, Sequence[TraceSlice]]], **about: str) -> str:
+    """The text of a trace: number of a process -> its name and slices; `about` are sentences on the whole.
+
+    The slices of one row must not overlap.
+    """
+    events: list[dict[str, Any]] = []
+    for process, (title, slices) in processes.items():
+        rows = {row: number for number, row in enumerate(dict.fromkeys(own.row for own in slices))}
+        named = [("process_name", 0, title), *(("thread_name", number, row) for row, number in rows.items())]
+        events += [{"name": kind, "ph": "M", "pid": process, "tid": row, "args": {"name": name}}
+                   for kind, row, name in named]
+        events += [{"name": own.name, "cat": own.category, "ph": "X", "ts": own.start, "dur": own.length,
+                    "pid": process, "tid": rows[own.row], "args": dict(own.details)}
+                   for own in sorted(slices, key=lambda own: own.start)]
+    return json_text({"displayTimeUnit": "ms", "otherData": about, "traceEvents": events}) + "\n"
+
+
+def plan_trace(result: NetworkResult) -> str:
+    """The trace of a plan: a row for the multiply-accumulators, each compute unit, and the fused groups.
+
+    Layers, groups and operators by themselves run one after the other, in the order of the network. Of a group every
+    layer and operator is one slice, though they take turns tile by tile: one after the other or, where the group works
+    side by side, each row from the group's begin on. Without a clock in the design a microsecond stands for a cycle.
+    """
+    spec, outermost = result.layers[0].result.spec, result.hardware.arch.levels[-1].name
+    clock = cycle_seconds(spec.arch, spec.literal)
+    scale, array = (clock or 1e-6) * 1e6, result.hardware.arch.arithmetic.name
+    work: dict[str, tuple[int | None, str, float, dict[str, Any]]] = {  # group, row, cycles and details by node
+        view.name: (view.group, array, view.planned.cycles, {
+            "kind": view.op, "pJ": view.planned.energy_pj, "multiply-accumulates": view.macs})
+        for view in layer_views(result)}
+    work |= {own.node: (own.group, own.unit, own.cycles, {"kind": own.op, "pJ": own.energy_pj, "bound": own.bound})
+             for own in result.operators}
+    order = [node.name for node in result.workload.nodes if node.name in work]
+    slices, now, drawn = list[TraceSlice](), 0.0, set[int]()
+    for name in order:
+        number, row, cycles, details = work[name]
+        if number is None:
+            slices.append(TraceSlice(row, name, "by itself", now * scale, cycles * scale, details))
+            now += cycles
+        elif number not in drawn:
+            drawn.add(number)
+            outcome = result.groups[number - 1]
+            slices.append(TraceSlice(GROUPS, f"group {number}", "group", now * scale, outcome.cost.cycles * scale, {
+                "layers": len(outcome.nodes), "pJ": outcome.cost.energy_pj, "bound": outcome.cost.bound}))
+            at: dict[str, float] = {}
+            for own in order:
+                if work[own][0] == number:
+                    _, row, cycles, details = work[own]
+                    key = row if outcome.group.side_by_side else ""
+                    start = at.get(key, now)
+                    slices.append(TraceSlice(row, own, f"group {number}", start * scale, cycles * scale, details))
+                    at[key] = start + cycles
+            now += outcome.cost.cycles
+    if not result.operators and result.planned_joined.cycles:
+        slices.append(TraceSlice(outermost, "operands that sums and products read besides", "by itself", now * scale,
+                                 result.planned_joined.cycles * scale, {"pJ": result.planned_joined.energy_pj}))
+    return trace_json({1: (f"{result.workload.name} on {result.design}", slices)},
+                      time="seconds of the design's clock" if clock else "a microsecond stands for a cycle")
