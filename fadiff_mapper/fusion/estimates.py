@@ -207,19 +207,17 @@ def _compiled_layer(levels: Mapping[str, int], problem: Problem, linked: str | N
     `levels`: the homes with their indices; `linked`, `further`: what the layer right before it and others hand on.
     """
     names, position = problem.dataspace_names(), {dim: index for index, dim in enumerate(problem.dimensions)}
-    return SegmentLayer({
-        "bounds": list(problem.bounds.values()),
-        "known": [(own.compute, [own.lanes.get(dim, 1) for dim in problem.dimensions]) for own in base.known],
-        "spaces": [[[(position[term.dimension], term.coefficient) for term in rank] for rank in space.ranks]
-                   for space in problem.dataspaces],
-        "output": names.index(problem.output.name),
-        "linked": -1 if linked is None else names.index(linked),
-        "handed": sum(1 << names.index(name) for name in (linked, *further) if name is not None),
-        "inside": base.inside, "sums_room": base.sums_room, "read": base.costs.read[-1],
-        "write": base.costs.written, "words_per_cycle": base.costs.bandwidth,
-        "home_reads": [base.home_reads.get(level, {}).get(name, 0.0) for level in levels for name in names],
-        "home_price": [base.costs.read[index] for index in levels.values()],
-    }, len(levels))
+    return SegmentLayer(
+        bounds=list(problem.bounds.values()),
+        known=[(own.compute, [own.lanes.get(dim, 1) for dim in problem.dimensions]) for own in base.known],
+        spaces=[[[(position[term.dimension], term.coefficient) for term in rank] for rank in space.ranks]
+                for space in problem.dataspaces],
+        output=names.index(problem.output.name), linked=-1 if linked is None else names.index(linked),
+        handed=sum(1 << names.index(name) for name in (linked, *further) if name is not None),
+        inside=base.inside, sums_room=base.sums_room, read=base.costs.read[-1], write=base.costs.written,
+        words_per_cycle=base.costs.bandwidth,
+        home_reads=[base.home_reads.get(level, {}).get(name, 0.0) for level in levels for name in names],
+        home_price=[base.costs.read[index] for index in levels.values()])
 
 
 def _compiled_link(link: FusedLink, slides: Mapping[str, WindowSlide], producer: Problem,
@@ -228,14 +226,13 @@ def _compiled_link(link: FusedLink, slides: Mapping[str, WindowSlide], producer:
     position = {dim: index for index, dim in enumerate(consumer.dimensions)}
     strides, lying = link.stored_strides, 1 + link.company
     windows = [slides.get(dim, WindowSlide(1, 1)) for dim in producer.dimensions]
-    return SegmentLink({
-        "theirs": [position[link.dims[dim]] if dim in link.dims else -1 for dim in producer.dimensions],
-        "slides": [((slide.kernel - 1) * slide.dilation + 1, slide.stride, slide.shrink, -slide.pad % slide.shrink,
-                    slide.block, slide.ahead, slide.advance) for slide in windows],
-        "stored": [strides.get(dim, 1) for dim in producer.dimensions],
-        "lying": (lying.numerator, lying.denominator), "elsewhere": float(link.elsewhere), "beside": link.beside,
-        "written_whole": link.written_whole, "written_pooled": link.written_pooled, "distance": link.distance,
-    })
+    return SegmentLink(
+        theirs=[position[link.dims[dim]] if dim in link.dims else -1 for dim in producer.dimensions],
+        slides=[((slide.kernel - 1) * slide.dilation + 1, slide.stride, slide.shrink, -slide.pad % slide.shrink,
+                 slide.block, slide.ahead, slide.advance) for slide in windows],
+        stored=[strides.get(dim, 1) for dim in producer.dimensions], lying=(lying.numerator, lying.denominator),
+        elsewhere=float(link.elsewhere), beside=link.beside, written_whole=link.written_whole,
+        written_pooled=link.written_pooled, distance=link.distance)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 factors (`straight_through.cpp`), estimates of fused groups (`estimate_bindings.cpp`)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import numpy as np
 
@@ -184,15 +184,18 @@ class Prover:
                budget: int) -> tuple[bool, float, float, int, int, tuple[np.ndarray, ...] | None]: ...
 
 class SegmentLayer:
-    """A layer of segments, from a dictionary with tables for as many levels as are `homes`; see
-    `fusion/estimates.py:compiled_segment`."""
+    """A layer of segments; see `fusion/estimates.py:compiled_segment`. Sets of data spaces are bits."""
 
-    def __init__(self, table: dict[str, Any], homes: int) -> None: ...
+    def __init__(self, *, bounds: list[float], spaces: list[list[list[tuple[int, float]]]], output: int, linked: int,
+                 handed: int, inside: float, known: list[tuple[float, list[float]]], sums_room: float, read: float,
+                 write: float, words_per_cycle: float, home_reads: list[float], home_price: list[float]) -> None: ...
 
 class SegmentLink:
-    """A link between two layers of segments, from a dictionary."""
+    """A link between two layers of segments; tables are by dimension of the producer."""
 
-    def __init__(self, table: dict[str, Any]) -> None: ...
+    def __init__(self, *, theirs: list[int], slides: list[tuple[float, float, float, float, float, float, float]],
+                 stored: list[float], lying: tuple[float, float], elsewhere: float, beside: bool, written_whole: bool,
+                 written_pooled: bool, distance: int) -> None: ...
 
 class FusedSegment:
     """A segment's layers, one fewer links, and shared operands: layer and data space, and those that brought them."""
@@ -200,10 +203,27 @@ class FusedSegment:
     def __init__(self, layers: list[SegmentLayer], links: list[SegmentLink], repeat: float,
                  shared: list[tuple[int, int, int, int]]) -> None: ...
 
+class ProductUnits:
+    """Units side by side of a layer that is a product of two operands in the home; without arguments: of no product."""
+
+    @overload
+    def __init__(self) -> None: ...
+    @overload
+    def __init__(self, *, known: bool, computes: float, most: float, along: list[float], beside: list[float],
+                 whole: list[float], holder: float, holders: list[float]) -> None: ...
+
+class LayerLeast:
+    """What no mapping of a layer in a group undercuts. Sets of data spaces are bits."""
+
+    def __init__(self, *, energy: float, cycles: float, written: float, made: float, done: float, filled: bool,
+                 fill: float, back: float, summing: list[tuple[float, float]], unfinished: float, units: ProductUnits,
+                 through: int, brought: int, found: int, lasting: float, once: list[float],
+                 inward: list[float]) -> None: ...
+
 class GroupBound:
     """All groups of a segment in parts; prices as for `NestEstimate`."""
 
-    def __init__(self, segment: FusedSegment, layers: list[dict[str, Any]], usable: float, bandwidth: list[float],
+    def __init__(self, segment: FusedSegment, layers: list[LayerLeast], usable: float, bandwidth: list[float],
                  orders: list[tuple[list[int], bool]], shared: list[list[int]]) -> None: ...
     def lower(self, energy: float, cycles: float) -> float: ...
     # Layers of parts that were bounded until the least price was at least `bar`, or no part with it could be divided.

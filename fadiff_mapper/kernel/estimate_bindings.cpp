@@ -12,63 +12,45 @@ static void need_extents(const double* values, std::size_t count, const char* na
     for (std::size_t i = 0; i < count; ++i) need(values[i] >= 1 && values[i] <= LARGEST, name);
 }
 
-template <typename T>
-static T entry(const py::dict& table, const char* name) {
-    need(table.contains(name), name, ": missing");
-    return table[name].cast<T>();
-}
+using Known = std::vector<std::pair<double, std::vector<double>>>;   // cycles and lanes of mappings
 
-template <typename T>
-static std::vector<T> row(const py::dict& table, const char* name, std::size_t length) {
-    auto values = entry<std::vector<T>>(table, name);
-    need(values.size() == length, name, ": wrong size");
-    return values;
-}
-
-static FusedLayer layer_of(const py::dict& table, std::size_t homes) {
+static FusedLayer layer_of(std::vector<double> bounds, const std::vector<RankTerms>& spaces, int output, int linked,
+                           Spaces handed, double inside, const Known& known, double sums_room, double read, double write,
+                           double words_per_cycle, std::vector<double> home_reads, std::vector<double> home_price) {
     FusedLayer layer;
-    layer.bounds = entry<std::vector<double>>(table, "bounds");
-    need(layer.bounds.size() <= 63, "bounds", ": more than 63 dimensions");
-    need_extents(layer.bounds.data(), layer.bounds.size(), "bounds");
-    layer.output = entry<int>(table, "output");
-    layer.linked = entry<int>(table, "linked");
-    for (const RankTerms& ranks : entry<std::vector<RankTerms>>(table, "spaces"))
-        layer.spaces.push_back(data_space_of(ranks, int(layer.spaces.size()) == layer.output, layer.dims()));
-    const int tensors = int(layer.spaces.size());
-    need(tensors <= 31 && layer.output >= 0 && layer.output < tensors && layer.linked >= -1 && layer.linked < tensors,
-         "spaces, output, linked");
-    layer.handed = entry<Spaces>(table, "handed");
-    need(layer.handed >> tensors == 0 && !(layer.handed >> layer.output & 1)
-         && (layer.linked < 0 || layer.handed >> layer.linked & 1), "handed");
-    layer.inside = entry<double>(table, "inside");
-    for (const auto& [compute, lanes] : entry<std::vector<std::pair<double, std::vector<double>>>>(table, "known")) {
+    need(bounds.size() <= 63, "bounds", ": more than 63 dimensions");
+    need_extents(bounds.data(), bounds.size(), "bounds");
+    layer.bounds = std::move(bounds);
+    for (const RankTerms& ranks : spaces)
+        layer.spaces.push_back(data_space_of(ranks, int(layer.spaces.size()) == output, layer.dims()));
+    const int tensors = int(spaces.size());
+    need(tensors <= 31 && output >= 0 && output < tensors && linked >= -1 && linked < tensors, "spaces, output, linked");
+    need(handed >> tensors == 0 && !(handed >> output & 1) && (linked < 0 || handed >> linked & 1), "handed");
+    layer.output = output, layer.linked = linked, layer.handed = handed, layer.inside = inside;
+    for (const auto& [compute, lanes] : known) {
         need(lanes.size() == layer.bounds.size(), "known", ": lanes of wrong length");
         for (double some : lanes) need(some >= 1 && some <= MOST_UNITS, "known", ": lanes out of range");
         layer.know(compute, lanes);
     }
     need(!layer.known.empty(), "known", ": no mapping");
-    layer.sums_room = entry<double>(table, "sums_room");
-    layer.read = entry<double>(table, "read");
-    layer.write = entry<double>(table, "write");
-    layer.words_per_cycle = entry<double>(table, "words_per_cycle");
-    layer.home_reads = row<double>(table, "home_reads", homes * tensors);
-    layer.home_price = row<double>(table, "home_price", homes);
+    layer.sums_room = sums_room, layer.read = read, layer.write = write, layer.words_per_cycle = words_per_cycle;
+    need(home_reads.size() == home_price.size() * std::size_t(tensors), "home_reads", ": wrong size");
+    layer.home_reads = std::move(home_reads), layer.home_price = std::move(home_price);
     return layer;
 }
 
-static FusedLink link_of(const py::dict& table) {
+static FusedLink link_of(std::vector<int> theirs, const std::vector<std::array<double, 7>>& slides, std::vector<double> stored,
+                         std::pair<double, double> lying, double elsewhere, bool beside, bool written_whole,
+                         bool written_pooled, int distance) {
     FusedLink link;
-    link.theirs = entry<std::vector<int>>(table, "theirs");
-    const std::size_t dims = link.theirs.size();
-    for (const auto& slide : row<std::array<double, 7>>(table, "slides", dims))
-        link.slides.push_back({slide[0], slide[1], slide[2], slide[3], slide[4], slide[5], slide[6]});
-    link.stored = row<double>(table, "stored", dims);
-    std::tie(link.lying, link.lying_per) = entry<std::pair<double, double>>(table, "lying");
-    link.elsewhere = entry<double>(table, "elsewhere");
-    link.beside = entry<bool>(table, "beside");
-    link.written_whole = entry<bool>(table, "written_whole");
-    link.written_pooled = entry<bool>(table, "written_pooled");
-    link.distance = entry<int>(table, "distance");
+    need(slides.size() == theirs.size(), "slides", ": wrong size");
+    need(stored.size() == theirs.size(), "stored", ": wrong size");
+    link.theirs = std::move(theirs), link.stored = std::move(stored);
+    for (const auto& [span, stride, shrink, lead, block, ahead, advance] : slides)
+        link.slides.push_back({span, stride, shrink, lead, block, ahead, advance});
+    std::tie(link.lying, link.lying_per) = lying;
+    link.elsewhere = elsewhere, link.beside = beside, link.distance = distance;
+    link.written_whole = written_whole, link.written_pooled = written_pooled;
     return link;
 }
 
@@ -154,44 +136,7 @@ static py::object best_sizes(const NestEstimate& nest, std::size_t choice, doubl
     return py::make_tuple(best.price, best.energy, best.cycles, best.column);
 }
 
-static ProductUnits units_of(const py::dict& table) {
-    ProductUnits units;
-    units.known = true;
-    units.computes = entry<double>(table, "computes");
-    units.most = entry<double>(table, "most");
-    for (int kind = 0; kind < 5; ++kind) units.along[kind] = row<double>(table, "along", 5)[kind];
-    for (int kind = 0; kind < 3; ++kind) {
-        units.beside[kind] = row<double>(table, "beside", 3)[kind];
-        units.whole[kind] = row<double>(table, "whole", 3)[kind];
-    }
-    units.holder = entry<double>(table, "holder");
-    for (int kind = 0; kind < 2; ++kind) units.holders[kind] = row<double>(table, "holders", 2)[kind];
-    return units;
-}
-
-static LayerLeast least_of(const py::dict& table, std::size_t tensors) {
-    LayerLeast least;
-    least.energy = entry<double>(table, "energy");
-    least.cycles = entry<double>(table, "cycles");
-    least.written = entry<double>(table, "written");
-    least.made = entry<double>(table, "made");
-    least.done = entry<double>(table, "done");
-    least.filled = entry<bool>(table, "filled");
-    least.fill = entry<double>(table, "fill");
-    least.back = entry<double>(table, "back");
-    least.summing = entry<std::vector<std::pair<double, double>>>(table, "summing");
-    least.unfinished = entry<double>(table, "unfinished");
-    if (table.contains("units")) least.units = units_of(table["units"].cast<py::dict>());
-    least.through = entry<Spaces>(table, "through");
-    least.brought = entry<Spaces>(table, "brought");
-    least.found = entry<Spaces>(table, "found");
-    least.lasting = entry<double>(table, "lasting");
-    least.once = row<double>(table, "once", tensors);
-    least.inward = row<double>(table, "inward", tensors);
-    return least;
-}
-
-static std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, const std::vector<py::dict>& layers,
+static std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, std::vector<LayerLeast> layers,
                                                   double usable, const std::array<double, 3>& bandwidth,
                                                   const std::vector<std::pair<std::vector<int>, bool>>& orders,
                                                   const std::vector<std::vector<int>>& shared) {
@@ -200,9 +145,11 @@ static std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, c
          ": wrong number");
     need(last.home_price.size() == 1, "layers", ": not one home");
     need(segment.links.size() <= MOST_LINKS, "links", ": too many");
-    std::vector<LayerLeast> least;
-    for (std::size_t k = 0; k < layers.size(); ++k)
-        least.push_back(least_of(layers[k], segment.layers[k].spaces.size()));
+    for (std::size_t k = 0; k < layers.size(); ++k) {
+        const std::size_t tensors = segment.layers[k].spaces.size();
+        need(layers[k].once.size() == tensors, "once", ": wrong size");
+        need(layers[k].inward.size() == tensors, "inward", ": wrong size");
+    }
     need(!orders.empty(), "orders", ": none");
     std::vector<LoopOrder> found{{orders[0].first, false, true}};
     for (const auto& [dims, spilled] : orders) {
@@ -210,7 +157,7 @@ static std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, c
         for (int dim : dims) need(dim >= 0 && dim < last.dims(), "orders");
         found.push_back({dims, spilled, false});
     }
-    return std::make_unique<GroupBound>(segment, std::move(least), HomeLevel{usable, bandwidth[0], bandwidth[1], bandwidth[2]}, std::move(found),
+    return std::make_unique<GroupBound>(segment, std::move(layers), HomeLevel{usable, bandwidth[0], bandwidth[1], bandwidth[2]}, std::move(found),
                                         shared);
 }
 
@@ -222,9 +169,27 @@ static std::size_t refine_bound(GroupBound& bound, double energy, double cycles,
 static double lower_price(const GroupBound& bound, double energy, double cycles) { return bound.lower({energy, cycles}); }
 
 void add_estimates(py::module_& module) {
-    py::class_<FusedLayer>(module, "SegmentLayer").def(py::init(&layer_of));
-    py::class_<FusedLink>(module, "SegmentLink").def(py::init(&link_of));
+    using std::pair;
+    py::class_<FusedLayer>(module, "SegmentLayer")
+        .def(py::init(&layer_of), py::kw_only(), py::arg("bounds"), py::arg("spaces"), py::arg("output"), py::arg("linked"),
+             py::arg("handed"), py::arg("inside"), py::arg("known"), py::arg("sums_room"), py::arg("read"), py::arg("write"),
+             py::arg("words_per_cycle"), py::arg("home_reads"), py::arg("home_price"));
+    py::class_<FusedLink>(module, "SegmentLink")
+        .def(py::init(&link_of), py::kw_only(), py::arg("theirs"), py::arg("slides"), py::arg("stored"), py::arg("lying"),
+             py::arg("elsewhere"), py::arg("beside"), py::arg("written_whole"), py::arg("written_pooled"), py::arg("distance"));
     py::class_<FusedSegment>(module, "FusedSegment").def(py::init(&segment_of));
+    add_table(module, "ProductUnits", pair("known", &ProductUnits::known), pair("computes", &ProductUnits::computes),
+              pair("most", &ProductUnits::most), pair("along", &ProductUnits::along), pair("beside", &ProductUnits::beside),
+              pair("whole", &ProductUnits::whole), pair("holder", &ProductUnits::holder),
+              pair("holders", &ProductUnits::holders))
+        .def(py::init<>());
+    add_table(module, "LayerLeast", pair("energy", &LayerLeast::energy), pair("cycles", &LayerLeast::cycles),
+              pair("written", &LayerLeast::written), pair("made", &LayerLeast::made), pair("done", &LayerLeast::done),
+              pair("filled", &LayerLeast::filled), pair("fill", &LayerLeast::fill), pair("back", &LayerLeast::back),
+              pair("summing", &LayerLeast::summing), pair("unfinished", &LayerLeast::unfinished),
+              pair("units", &LayerLeast::units), pair("through", &LayerLeast::through), pair("brought", &LayerLeast::brought),
+              pair("found", &LayerLeast::found), pair("lasting", &LayerLeast::lasting), pair("once", &LayerLeast::once),
+              pair("inward", &LayerLeast::inward));
     py::class_<GroupBound>(module, "GroupBound")
         .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment
         .def("refine", &refine_bound)

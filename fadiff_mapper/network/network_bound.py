@@ -34,7 +34,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations, pairwise, permutations
 from math import inf, prod, sqrt
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.kernel._kernel import GroupBound
+from fadiff_mapper.kernel._kernel import GroupBound, LayerLeast, ProductUnits
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.network.lasting_tensors import NEW_ROW, NOBODY, LastingRow, Residents, lasting_rows, row_steps
 from fadiff_mapper.network.one_design import by_node, repeats_of
@@ -536,24 +535,23 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         # windows that spatial loops divide may round to nothing
         through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
                    and (space.name in keep or space.name in read) and layer.least.inward[t] > 0]
-        tables.append({
-            "energy": layer.done * layer.least.inside, "cycles": layer.done * layer.least.busy,
-            "written": layer.done * problem.tensor_size(problem.output) * layer.written, "done": layer.done,
-            "made": layer.done * problem.tensor_size(problem.output) * (index < len(segment.links) or residents.made),
-            "found": sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in lasting),
-            "lasting": sum(float(problem.tensor_size(space)) for space in problem.dataspaces
-                           if lasting.get(space.name) is False),
-            "filled": all(space.name in keep for space in outside), "fill": float(fill.min()),
-            "back": layer.least.back,
-            "summing": [(layer.done * cycles, each) for cycles, each in layer.least.summing],
-            "unfinished": sums_room(layer.spec, home, float(usable)),
-            **product_units(layer, problem, cuts[index], {space.name for space in outside} <= keep,
-                            home if index < len(segment.links) else len(layer.spec.constraints.levels) - 1),
-            "through": sum(1 << t for t in through),
-            "brought": sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
-            "once": [0.0 if space.name in brought else layer.done * touched_words(space, problem.bounds)
-                     for space in problem.dataspaces],
-            "inward": [layer.done * float(words) for words in layer.least.inward]})
+        tables.append(LayerLeast(
+            energy=layer.done * layer.least.inside, cycles=layer.done * layer.least.busy,
+            written=layer.done * problem.tensor_size(problem.output) * layer.written, done=layer.done,
+            made=layer.done * problem.tensor_size(problem.output) * (index < len(segment.links) or residents.made),
+            found=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in lasting),
+            lasting=sum(float(problem.tensor_size(space)) for space in problem.dataspaces
+                        if lasting.get(space.name) is False),
+            filled=all(space.name in keep for space in outside), fill=float(fill.min()), back=layer.least.back,
+            summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
+            unfinished=sums_room(layer.spec, home, float(usable)),
+            units=product_units(layer, problem, cuts[index], {space.name for space in outside} <= keep,
+                                home if index < len(segment.links) else len(layer.spec.constraints.levels) - 1),
+            through=sum(1 << t for t in through),
+            brought=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
+            once=[0.0 if space.name in brought else layer.done * touched_words(space, problem.bounds)
+                  for space in problem.dataspaces],
+            inward=[layer.done * float(words) for words in layer.least.inward]))
         bases.append(LayerBase(0.0, {}, sums_room(layer.spec, len(hardware.arch.levels) - 1, inf),
                                (SideBySide(0.0, {}),), replace(costs, bandwidth=costs.most), NOTHING))
     compiled = compiled_segment(hardware, segment, bases, translated)
@@ -579,7 +577,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
                       [[number[dim] for dim in dims if dim in own] for own in shared])
 
 
-def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home: bool, most: int) -> dict[str, Any]:
+def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home: bool, most: int) -> ProductUnits:
     """The units of a layer side by side in the kernel's form, if it is a product of two operands in the home.
 
     One operand at least has no windows, each dimension of the output moves an operand, and each other one both.
@@ -597,10 +595,10 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
     output, dims = problem.output, frozenset(problem.dimensions)
     if not (in_home and layer.least and len(operands) == 2 and output in plain
             and any(own in plain for own in operands)):
-        return {}
+        return ProductUnits()
     first, second = (own.dimensions for own in operands)
     if not output.dimensions <= first | second or (first ^ second) - output.dimensions:
-        return {}
+        return ProductUnits()
     own = {rank[0].dimension for space in operands for rank in space.ranks if len(rank) == 1}
     windows = {term.dimension for space in operands for rank in space.ranks if len(rank) > 1 for term in rank}
     kinds = [output.dimensions & first - second, output.dimensions & second - first, own - windows - output.dimensions]
@@ -612,12 +610,12 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
             room := layer.spec.arch.levels[holders[0][0]].usable) is not None:
         holder = float(room)
         instances = [layer.least.instances(holders[0][0], frozenset(kind)) for kind in kinds[:2]]
-    return {"units": {
-        "computes": layer.done * problem.computes, "most": layer.least.units(dims),
-        "along": [layer.least.units(frozenset(kind)) for kind in (*kinds, groups, dims.difference(groups, *kinds))],
-        "beside": [layer.least.units(dims - kind) for kind in kinds],
-        "whole": [0.0 if cut & kind else float(prod(problem.bounds[dim] for dim in kind)) for kind in kinds],
-        "holder": holder, "holders": instances}}
+    return ProductUnits(
+        known=True, computes=layer.done * problem.computes, most=layer.least.units(dims),
+        along=[layer.least.units(frozenset(kind)) for kind in (*kinds, groups, dims.difference(groups, *kinds))],
+        beside=[layer.least.units(dims - kind) for kind in kinds],
+        whole=[0.0 if cut & kind else float(prod(problem.bounds[dim] for dim in kind)) for kind in kinds],
+        holder=holder, holders=instances)
 
 
 def sums_room(spec: Spec, most: int, otherwise: float) -> float:

@@ -38,7 +38,7 @@ from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.fusion.tile_steps import intermediate_words, operand_words, outlasting_words, space_of
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SumsRest
+from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink, SumsRest
 from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
@@ -376,17 +376,29 @@ def test_a_nest_that_does_not_belong_to_its_segment_is_refused(nest: tuple[Any, 
 
 
 def test_layers_that_no_segment_can_have_are_refused() -> None:
-    table = {"bounds": [4.0], "known": [(1.0, [2.0])], "spaces": [[[(0, 1.0)]], [[(0, 1.0)]]], "output": 1,
-             "linked": -1, "handed": 0, "inside": 0.0, "sums_room": inf, "read": 1.0, "write": 1.0,
-             "words_per_cycle": 1.0, "home_reads": [0.0, 0.0], "home_price": [0.0]}
-    FusedSegment([SegmentLayer(table, 1)], [], 1.0, [])
+    table: dict[str, Any] = {
+        "bounds": [4.0], "known": [(1.0, [2.0])], "spaces": [[[(0, 1.0)]], [[(0, 1.0)]]], "output": 1, "linked": -1,
+        "handed": 0, "inside": 0.0, "sums_room": inf, "read": 1.0, "write": 1.0, "words_per_cycle": 1.0,
+        "home_reads": [0.0, 0.0], "home_price": [0.0]}
+    FusedSegment([SegmentLayer(**table)], [], 1.0, [])
     with pytest.raises(TypeError, match="None"):
         FusedSegment([None], [], 1.0, [])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="linked"):
-        FusedSegment([SegmentLayer(table | {"linked": 0, "handed": 1}, 1)], [], 1.0, [])
-    for name, wrong in ("bounds", [-1.0]), ("bounds", [np.nan]), ("bounds", [2.0 ** 60]), ("known", [(1.0, [np.nan])]):
+        FusedSegment([SegmentLayer(**table | {"linked": 0, "handed": 1})], [], 1.0, [])
+    for name, wrong in (("bounds", [-1.0]), ("bounds", [np.nan]), ("bounds", [2.0 ** 60]), ("known", [(1.0, [np.nan])]),
+                        ("output", 2), ("handed", 2), ("home_reads", [0.0])):
         with pytest.raises(ValueError, match=name):
-            SegmentLayer(table | {name: wrong}, 1)
+            SegmentLayer(**table | {name: wrong})
+
+
+def test_links_have_entries_for_every_dimension() -> None:
+    table: dict[str, Any] = {
+        "theirs": [0, -1], "slides": [(1.0,) * 7] * 2, "stored": [1.0, 1.0], "lying": (1.0, 1.0), "elsewhere": 0.0,
+        "beside": False, "written_whole": False, "written_pooled": False, "distance": 1}
+    SegmentLink(**table)
+    for name, wrong in ("slides", [(1.0,) * 7]), ("stored", [1.0]):
+        with pytest.raises(ValueError, match=name):
+            SegmentLink(**table | {name: wrong})
 
 
 LANED = LayerBase(2.0, {}, 64.0, (SideBySide(900.0, {"P": 4, "M": 3}), SideBySide(1000.0, {"C": 2, "Q": 3})),
