@@ -314,7 +314,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         store: Folder in which all that is evaluated is kept, so that runs go on and share their work; None: `STORE` in
             the output folder, if there is one.
         study: Name of a search in `store`, for "tpe" and "nsga2": all runs of the same question that name it take part
-            in one search, in any number of processes. None: a search alone.
+            in one search, in any number of processes. None: this run searches by itself.
         calibration: A correction to measured hardware (`read_calibration`) for the cycles of all designs; nothing is
             fused then. None: the exact model.
         allow_partial: Whether a network may have operators that are not understood.
@@ -381,7 +381,7 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
     Args:
         model: A `config.json` of Hugging Face's transformers, `bundled:models/NAME`, a dict of the same keys, what
             `read_model` gave, or a PyTorch module, on any device: one of transformers counts as its configuration, any
-            other takes tokens [batch, prompt] and is traced for the prompt alone (`generate=1`). Weights are not read.
+            other takes tokens [batch, prompt] and is traced for the prompt only (`generate=1`). Weights are not read.
         design: As `arch_spec` of `map_network`; its compute units do what has no multiply-accumulates.
         batch: Numbers of sequences, each an inference of its own.
         prompt, generate: Tokens of a sequence, and tokens that are generated.

@@ -45,6 +45,7 @@ def conv(name: str, stride: int = 1, dilation: int = 1, **extents: int) -> Probl
 KERNEL = {"R": 3, "S": 3}
 CONV_2D = [conv("first", C=2, M=2, P=10, Q=8, **KERNEL), conv("second", C=2, M=2, P=8, Q=6, **KERNEL)]
 THREE = [conv("first", C=2, M=1, P=12, R=3), conv("second", C=1, M=2, P=10, R=3), conv("third", C=2, M=2, P=8, R=3)]
+MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]
 STRIDED = [conv("first", C=2, M=2, P=13, R=3, stride=2), conv("second", C=2, M=2, P=6, R=3, stride=2)]
 
 

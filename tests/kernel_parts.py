@@ -15,7 +15,9 @@ import numpy as np
 
 from fadiff_mapper.model.energy_latency import outermost_accesses
 from fadiff_mapper.model.evaluate import Evaluation, Scores
-from fadiff_mapper.model.legality import LegalityCheck
+from fadiff_mapper.model.legality import LegalityCheck, Room
+from fadiff_mapper.model.loop_nest import Nest, nest_arrays
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search import refinement
 from fadiff_mapper.search.layer_family import LayerFamily
 
@@ -48,3 +50,10 @@ def scores_of(evaluation: Evaluation) -> Scores:
     """The scores of an evaluated batch."""
     return Scores(evaluation.cycles, evaluation.energy, outermost_accesses(evaluation.counts, evaluation.tile),
                   evaluation.legal, excess(evaluation.checks))
+
+
+def unrounded_scores(layer: PreparedLayer, nest: Nest, room: Room | None = None) -> Scores:
+    """Scores of mappings with residuals without Timeloop's faults of rounding, of the kernel."""
+    words, counted = (None, None) if room is None else (room.words, room.counted)
+    cycles, energy, outermost, excess, legal = parts.unrounded_scores(layer.compiled, nest_arrays(nest), words, counted)
+    return Scores(cycles, energy, outermost, legal.astype(np.bool_), excess)

@@ -12,6 +12,7 @@ from fadiff_mapper.inputs.native.constraints import read_constraints
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.inputs.yaml.located import with_places
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.loop_nest import Nest
@@ -19,6 +20,12 @@ from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace
 from fadiff_mapper.search.options import Effort
 
 QUICK = SearchOptions(effort=Effort(chains=24, rounds=40, extra_rounds=0))
+
+
+PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions in (
+    ("L0", {"read": 1.0, "write": 2.0, "leak": 0.3}), ("L1", {"read": 5.0, "write": 3.0, "update": 4.0}),
+    ("L2", {"read": 50.0, "write": 70.0, "leak": 0.1}), ("MAC", {"compute": 0.5}))))
+"""Prices of three levels and the units of a design named tiny, all different."""
 
 
 def product(**constraints: object) -> Spec:

@@ -1,7 +1,7 @@
 """The end of the time for some work, as it reaches loops that may be long.
 
-Such loops are given a function that tells whether time is over, and go through their items by `in_time`. Whoever gave
-the function says in words what there was no time for.
+Such loops are given a function that tells whether time is over, and go through their items by `in_time`. The caller
+who gave the function names the work that was cut short in its error.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ def in_time(items: Iterable[T], over: Over) -> Iterator[T]:
 def with_grace(moment: float, stopped: Over) -> Over:
     """The end of work that may go on for `GRACE` after its time.
 
-    It tells whether it is `GRACE` since `moment`, seconds of `time.monotonic`, or since `stopped` became true, as by
-    Ctrl-C.
+    Time is over `GRACE` after `moment`, seconds of `time.monotonic`, or after `stopped` became true, as by Ctrl-C.
     """
     came: list[float] = []
 
@@ -98,7 +97,7 @@ LATE, LATE_SHARE = 2.0, 0.2
 
 @contextmanager
 def reading_in_time(begun: float, limit: float | None) -> Iterator[None]:
-    """Inside the block input is read, which is given up at the moment when the command must end, wherever it is.
+    """Reading of input inside the block is given up, at any line, at the moment when the command must end.
 
     `begun` is in seconds of `time.monotonic`, the time limit in seconds; None: there is none. Outside the main thread
     nothing is given up. Raises OutOfTime once the moment has come.

@@ -1,7 +1,7 @@
 """A server of the Model Context Protocol: commands as typed tools for language models, within one folder.
 
-Every call is a process of its own with a time limit. It reads and writes below the folder of the server alone; of what
-lies elsewhere it reads only what is bundled with the program.
+Every call is a process of its own with a time limit. It reads and writes files below the folder of the server only, and
+reads bundled files.
 """
 
 from __future__ import annotations

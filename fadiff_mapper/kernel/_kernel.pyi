@@ -43,7 +43,7 @@ class Layer:
 # Evaluation.
 
 def score(layer: Layer, nest: Arrays, room_words: np.ndarray | None, room_counted: np.ndarray | None,
-          out: np.ndarray, first: int, last: int, all: bool, unrounded: bool = False,
+          out: np.ndarray, first: int, last: int, all: bool,
           sparse: SparseTables | None = None) -> None: ...
 
 def traffic(layer: Layer, nest: Arrays, with_hops: bool) -> tuple[np.ndarray, ...]: ...
@@ -202,9 +202,6 @@ class FusedSegment:
 
     def __init__(self, layers: list[SegmentLayer], links: list[SegmentLink], repeat: float,
                  shared: list[tuple[int, int, int, int]]) -> None: ...
-    # How often each data space of one layer's tile comes in; None where no schedule fits. Sets of data spaces are bits.
-    def refetched(self, layer: int, tile: list[float], passing: int, staying: int, room: float,
-                  sums_room: float, by: int = 0) -> list[float] | None: ...
 
 class ProductUnits:
     """Units side by side of a layer that is a product of two operands in the home; without arguments: of no product."""
@@ -229,10 +226,6 @@ class GroupBound:
     def __init__(self, segment: FusedSegment, layers: list[LayerLeast], usable: float, bandwidth: list[float],
                  orders: list[tuple[list[int], bool]], shared: list[list[int]]) -> None: ...
     def lower(self, energy: float, cycles: float) -> float: ...
-    # The least price of a part: the number of its order (0: all of them), by link the loops along which words are made
-    # again and stay (bits), by layer and operand the residency (from 1 on; 0: any), and by loop a range of tile sizes.
-    def part_price(self, order: int, again: list[int], kept: list[int], stays: list[tuple[int, int]],
-                   least: list[float], most: list[float], energy: float, cycles: float) -> float: ...
     # Layers of parts that were bounded until the least price was at least `bar`, or no part with it could be divided.
     def refine(self, energy: float, cycles: float, bar: float, most: int) -> int: ...
 

@@ -136,16 +136,6 @@ static py::object best_sizes(const NestEstimate& nest, std::size_t choice, doubl
     return py::make_tuple(best.price, best.energy, best.cycles, best.column);
 }
 
-static py::object refetch(const FusedSegment& segment, std::size_t layer, const std::vector<double>& tile, Spaces passing,
-                          Spaces staying, double room, double sums_room, Spaces by) {
-    need(layer < segment.layers.size(), "layer");
-    need(tile.size() == segment.layers[layer].bounds.size(), "tile", ": wrong size");
-    need_extents(tile.data(), tile.size(), "tile");
-    Refetch found;
-    refetched(segment.layers[layer], tile.data(), passing, staying, by, room, sums_room, found);
-    return found.fits ? py::object(py::cast(found.times)) : py::none();
-}
-
 static std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, std::vector<LayerLeast> layers,
                                                   double usable, const std::array<double, 3>& bandwidth,
                                                   const std::vector<std::pair<std::vector<int>, bool>>& orders,
@@ -178,25 +168,6 @@ static std::size_t refine_bound(GroupBound& bound, double energy, double cycles,
 
 static double lower_price(const GroupBound& bound, double energy, double cycles) { return bound.lower({energy, cycles}); }
 
-// The least price of the groups of a part: of the order with a number, in a box of tile sizes, after decisions.
-static double part_price(GroupBound& bound, int order, const std::vector<std::uint8_t>& again,
-                         const std::vector<std::uint8_t>& kept, const std::vector<std::array<std::uint8_t, 2>>& stays,
-                         const std::vector<double>& least, const std::vector<double>& most, double energy, double cycles) {
-    GroupPart part;
-    part.order = order;
-    need(again.size() <= MOST_LINKS && kept.size() <= MOST_LINKS && stays.size() <= MOST_LINKS + 1, "decisions",
-         ": too many");
-    need(least.size() <= MOST_LOOPS && most.size() <= MOST_LOOPS, "sizes", ": too many");
-    std::copy(again.begin(), again.end(), part.again.begin());
-    std::copy(kept.begin(), kept.end(), part.kept.begin());
-    std::copy(stays.begin(), stays.end(), part.stays.begin());
-    std::copy(least.begin(), least.end(), part.least.begin());
-    std::copy(most.begin(), most.end(), part.most.begin());
-    std::vector<GroupPart> parts{part};
-    bound.evaluate(parts);
-    return price_of(parts[0], {energy, cycles});
-}
-
 void add_estimates(py::module_& module) {
     using std::pair;
     py::class_<FusedLayer>(module, "SegmentLayer")
@@ -206,9 +177,7 @@ void add_estimates(py::module_& module) {
     py::class_<FusedLink>(module, "SegmentLink")
         .def(py::init(&link_of), py::kw_only(), py::arg("theirs"), py::arg("slides"), py::arg("stored"), py::arg("lying"),
              py::arg("elsewhere"), py::arg("beside"), py::arg("written_whole"), py::arg("written_pooled"), py::arg("distance"));
-    py::class_<FusedSegment>(module, "FusedSegment").def(py::init(&segment_of))
-        .def("refetched", &refetch, py::arg("layer"), py::arg("tile"), py::arg("passing"), py::arg("staying"),
-             py::arg("room"), py::arg("sums_room"), py::arg("by") = 0);
+    py::class_<FusedSegment>(module, "FusedSegment").def(py::init(&segment_of));
     add_table(module, "ProductUnits", pair("known", &ProductUnits::known), pair("computes", &ProductUnits::computes),
               pair("most", &ProductUnits::most), pair("along", &ProductUnits::along), pair("beside", &ProductUnits::beside),
               pair("whole", &ProductUnits::whole), pair("holder", &ProductUnits::holder),
@@ -224,8 +193,7 @@ void add_estimates(py::module_& module) {
     py::class_<GroupBound>(module, "GroupBound")
         .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment
         .def("refine", &refine_bound)
-        .def("lower", &lower_price)
-        .def("part_price", &part_price);
+        .def("lower", &lower_price);
     py::enum_<SumsRest>(module, "SumsRest")
         .value("INSIDE", SumsRest::Inside)
         .value("HOME", SumsRest::Home)

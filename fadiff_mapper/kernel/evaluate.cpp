@@ -584,14 +584,14 @@ void Evaluator::evaluate(const RoomPack* room, unsigned wanted, Scores* scores, 
 }
 
 void score(ScoredLayer& layer, std::shared_ptr<const sparse::SparseDesign> design, const Batch& batch, const RoomColumns& rooms,
-           std::size_t first, std::size_t last, bool all, bool unrounded, double* out) {
+           std::size_t first, std::size_t last, bool all, double* out) {
     const bool plain = !design && !batch.residual();
     std::unique_ptr<Evaluator> own(plain ? layer.idle.exchange(nullptr) : nullptr);
     if (!own) own = std::make_unique<Evaluator>(layer, batch.residual(), std::move(design));
     const std::size_t cells = std::size_t(layer.levels) * layer.tensors, size = batch.size;
     Room one{std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)};
     RoomPack room(layer);
-    Scores scores[LANES], without_rounding[LANES];
+    Scores scores[LANES], unrounded[LANES];
     NearColumns columns(layer, batch, first, last);
     for (std::size_t column = first; column < last; column += LANES) {
         const int count = int(std::min<std::size_t>(LANES, last - column));
@@ -602,9 +602,9 @@ void score(ScoredLayer& layer, std::shared_ptr<const sparse::SparseDesign> desig
             for (std::size_t cell = 0; cell < cells; ++cell) one.counted[cell] = rooms.counted[cell * size + column + i];
             lay_room(one, i, room);
         }
-        own->evaluate(rooms.words ? &room : nullptr, all ? ALL_LANES : 0, scores, without_rounding);
+        own->evaluate(rooms.words ? &room : nullptr, all ? ALL_LANES : 0, scores, unrounded);
         for (int i = 0; i < count; ++i) {
-            const Scores& found = unrounded && batch.residual() ? without_rounding[i] : scores[i];
+            const Scores& found = scores[i];
             double* at = out + column + i;
             at[0] = found.cycles, at[size] = found.energy, at[2 * size] = found.last_level_accesses;
             at[3 * size] = found.excess, at[4 * size] = found.legal;

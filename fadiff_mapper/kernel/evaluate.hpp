@@ -103,9 +103,9 @@ struct RoomColumns {
 };
 
 // Scores columns first to last of a batch into out [5][B]: cycles, energy, last level accesses, excess, legal. `all`: counts
-// of illegal mappings, too; `unrounded`: of mappings with residuals, without Timeloop's faults of rounding.
+// of illegal mappings, too.
 void score(ScoredLayer& layer, std::shared_ptr<const sparse::SparseDesign> design, const Batch& batch, const RoomColumns& rooms,
-           std::size_t first, std::size_t last, bool all, bool unrounded, double* out);
+           std::size_t first, std::size_t last, bool all, double* out);
 
 // The traffic before bypassing of a batch: demand of one receiver and words over links [L][T][B], kinds of transfer
 // [L][T][B], calls of the walk [B]. Demand of mappings with residuals, and calls of others, are 0.

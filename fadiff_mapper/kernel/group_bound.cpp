@@ -93,10 +93,10 @@ static std::vector<Operand> list_operands(const FusedLayer& layer, const LoopCut
     return found;
 }
 
-// Rows, columns and summands that lie side by side at least where more than some units are at work.
-static std::array<double, 3> side_by_side(const ProductUnits& units, double more_than) {
-    std::array<double, 3> least;
-    for (int kind = 0; kind < 3; ++kind) {
+// Rows, columns, summands and groups that lie side by side at least where more than some units are at work.
+static std::array<double, 4> side_by_side(const ProductUnits& units, double more_than) {
+    std::array<double, 4> least;
+    for (int kind = 0; kind < 4; ++kind) {
         const double whole = units.whole[kind];
         least[kind] = std::ceil((std::floor(more_than) + 1) / units.beside[kind]);
         while (least[kind] < whole && std::fmod(whole, least[kind]) != 0) ++least[kind];
@@ -179,7 +179,6 @@ struct ProductTile {
             steps *= cut.dim < 0 ? cut.steps : cut.points / tile[cut.dim];
         }
         for (int dim = 0; dim < layer.dims(); ++dim) lines[product.kind[dim]] *= tile[dim];
-        // one group at a time has the room for itself
         const auto words = [&](int own) {
             return distinct_words(layer.spaces[product.operands[own]], tile) / lines[GROUPS];
         };
@@ -189,6 +188,13 @@ struct ProductTile {
 };
 
 }  // namespace
+
+static std::vector<double> divisors(double number) {
+    std::vector<double> found;
+    for (double one = 1; one <= number; ++one)
+        if (std::fmod(number, one) == 0) found.push_back(one);
+    return found;
+}
 
 // The largest divisor of a whole number up to a limit.
 static double divisor_at_most(double number, double most) {
@@ -246,10 +252,11 @@ namespace {
 // The words of a product's operands that come in anew in each step, in one group of one tile.
 struct Stream {
     const ProductTile& tile;        // the largest one
-    std::array<double, 3> units;    // rows, columns, summands that are in the home at once, at least
+    std::array<Lanes, 2> brought;   // words of the operands where all summands of sums are in the home together, at least
+    std::array<double, 4> units;    // rows, columns, summands, groups that are in the home at once, at least
     const ProductUnits& work;
-    Lanes room;
-    double unfinished;              // sums that fit inside the home
+    Lanes room;                     // of one group
+    double unfinished;              // sums of one group that fit inside the home
     bool windows[2];                // whether windows slide over an operand
 
     // Whether blocks of some lines divide all of them, and points side by side divide a block.
@@ -270,6 +277,11 @@ struct Stream {
         return std::min(unfinished, work.holder * instances);
     }
 
+    // The same for each line in a block of so many lines of one operand, and any number of the other one's.
+    double sums_of(int operand, double lines) const {
+        return (operand ? sums_at_most(0, lines) : sums_at_most(lines, 0)) / lines;
+    }
+
     // A block of one operand stays, beside as many rows or columns of the other one as lie side by side. Where windows
     // slide over it, it stays in steps along the window, too.
     Lanes block(int stays) const {
@@ -278,13 +290,13 @@ struct Stream {
         Lanes line = own / tile.lines[stays], other = its / tile.lines[1 - stays];
         if (windows[stays]) line = smaller(line, tile.lines[2]), other = smaller(other, tile.lines[2]);
         const Lanes left = room - other * units[1 - stays];
-        return select(left >= line * units[stays], own + its * larger(line * tile.lines[stays] / larger(left, 1.0), 1.0),
-                      NEVER);
+        return select(left >= line * units[stays], brought[stays] +
+                      brought[1 - stays] * larger(line * tile.lines[stays] / larger(left, 1.0), 1.0), NEVER);
     }
 
     // Sums of a block of rows and columns at a time, as far as they fit, and as far as the operands do in the home.
     Lanes summed() const {
-        const auto& [high, wide, deep] = units;
+        const auto& [high, wide, deep, groups] = units;
         const Lanes& rows = tile.lines[ROWS];
         const Lanes& columns = tile.lines[COLUMNS];
         const Lanes longer = tile.one * columns, shorter = tile.other * rows;
@@ -322,6 +334,64 @@ struct Stream {
         return fewest;
     }
 
+    // Words of one summand under two windows that slide over a tile of one size, where all summands and taps of sums are in
+    // the home: the tile falls into strips along the window of the innermost loop, each of which comes in anew.
+    double strips(const Product& product, const ProductTile& least, int lane) const {
+        const bool passes = product.slider ? tile.first : tile.second;
+        const double space = room[lane] / least.lines[SUMMANDS][lane], lines = passes ? units[1 - product.slider] : 0;
+        double fewest = NEVER;
+        for (int along = 0; along < 2; ++along) {
+            const Slide &one = product.slides[along], &two = product.slides[1 - along];
+            const double high = tile.extents.lanes[one.dim][lane], wide = tile.extents.lanes[two.dim][lane];
+            for (const double columns : divisors(wide)) {
+                const double across = two.step * columns + two.halo;
+                if (one.taps * (lines * two.taps + across) <= space)
+                    fewest = std::min(fewest, (one.step * high + one.halo) * across * wide / columns);
+            }
+        }
+        return fewest;
+    }
+
+    // The least words of both operands where summands or taps of sums are outside the home, and blocks of points under two
+    // windows and of lines of the other operand divide a tile of one size. A strip of a window of taps and points comes in
+    // anew for each place along the other window. Where all summands are in the home, a block along the innermost loop may
+    // begin with the words with which the one before ended.
+    double summed_strips(const Product& product, const ProductTile& least, int lane) const {
+        const int moved = product.slider, fixed = 1 - moved;
+        const double own = tile.lines[SUMMANDS][lane], other = (moved ? tile.one : tile.other)[lane];
+        const double lines = tile.lines[fixed][lane];
+        double fewest = NEVER;
+        for (const double width : divisors(lines)) {
+            if (!divides(fixed, lines, lines / width)) continue;
+            const double passing = (fixed ? tile.second : tile.first) ? width : 0, sums = sums_of(fixed, width);
+            for (int along = 0; along < 2; ++along) {
+                const Slide &one = product.slides[along], &two = product.slides[1 - along];
+                const double high = tile.extents.lanes[one.dim][lane], wide = tile.extents.lanes[two.dim][lane];
+                const double more = tile.lines[moved][lane] / (high * wide);    // points under no windows
+                for (const double rows : divisors(high))
+                    for (const double columns : divisors(wide)) {
+                        if (rows * columns > sums) continue;
+                        const double blocks = high / rows * (wide / columns);
+                        for (const double taps : divisors(one.taps))
+                            for (const double others : divisors(two.taps)) {
+                                const double down = std::min(one.step, taps) * (rows - 1) + taps;
+                                const double across = std::min(two.step, others) * (columns - 1) + others;
+                                const double held = down * across + passing * taps * others;
+                                const bool whole = taps * others < one.taps * two.taps
+                                    && held * least.lines[SUMMANDS][lane] <= room[lane];
+                                if (!whole && held * units[SUMMANDS] > room[lane]) continue;
+                                const double strip = whole
+                                    ? std::max(one.step * high + one.halo, (one.taps - taps) * high / rows + down)
+                                    : (one.step * rows + one.halo) * high / rows;
+                                const double words = strip * across * (wide / columns) * (two.taps / others);
+                                fewest = std::min(fewest, own * more * words * lines / width + other * blocks);
+                            }
+                    }
+            }
+        }
+        return fewest;
+    }
+
     // The same where windows slide over one operand, and whole numbers of blocks divide the lines of the other one; 0 in
     // a box of several numbers of lines. Unless a block has all summands, its points come in anew, under all taps. `uncut`:
     // whether blocks divide the points, too.
@@ -352,7 +422,7 @@ struct Stream {
         double least_words = NEVER;
         for (double blocks = 1; blocks <= lines / units[fixed] && own * blocks < least_words; ++blocks) {
             if (!divides(fixed, lines, blocks)) continue;
-            const double line = passes ? lines / blocks : 0, sums = unfinished * blocks / lines;
+            const double width = lines / blocks, line = passes ? width : 0, sums = sums_of(fixed, width);
             const auto consider = [&](double most, bool anew, bool slides) {
                 const double block = std::min({most, sums, points});
                 if (!(block >= units[moved])) return;
@@ -389,33 +459,53 @@ struct Stream {
 static Lanes streamed(const Product& product, const Cuts& cuts, int index, Spaces passing, Lanes room, double unfinished,
                       const ProductUnits& units, std::size_t share, Lanes full, Lanes even, bool leaving) {
     const ProductTile tile(product, cuts.largest(index), cuts.loops, passing);
-    Stream stream{tile, {}, units, room, unfinished, {}};
+    Stream stream{tile, {tile.one, tile.other}, {}, units, room, unfinished, {}};
     for (int own = 0; own < 2; ++own)
         for (const Rank& rank : product.layer.spaces[product.operands[own]].ranks) stream.windows[own] |= rank.terms.size() > 1;
     const bool slides = product.slider >= 0 && (product.slider ? tile.second : tile.first);
-    std::optional<ProductTile> smallest;
+    std::optional<ProductTile> known;
+    const auto smallest = [&]() -> const ProductTile& {
+        return known ? *known : known.emplace(product, cuts.smallest(index), cuts.loops, passing);
+    };
     Mask uncut = mask_of(true);     // whether loops leave the points under windows whole
+    Mask single = mask_of(true);    // whether the box has one size of rows and columns
     for (int loop = 0; loop < cuts.loops; ++loop) {
         const LoopCut &most = cuts.largest(index)[loop], &fewest = cuts.smallest(index)[loop];
         if (most.dim >= 0 && product.kind[most.dim] == product.slider)
             uncut = uncut & (most.steps == 1.0) & (fewest.steps == 1.0) & (most.first == fewest.first);
+        if (most.dim >= 0 && product.kind[most.dim] < SUMMANDS) single = single & (most.first == fewest.first);
     }
     const auto words = [&](double more_than, bool whole, bool windows) {
         stream.units = side_by_side(units, more_than);
-        const auto& [high, wide, deep] = stream.units;
-        Mask fits = room >= deep * ((tile.first ? high : 0) + (tile.second ? wide : 0));
-        for (int kind = 0; kind < GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
-        Lanes least = smaller(stream.block(0), stream.block(1));
+        const auto& [high, wide, deep, groups] = stream.units;
+        stream.room = room / groups;    // groups side by side have blocks of equal shape
+        stream.unfinished = unfinished / groups;
+        Mask fits = stream.room >= deep * ((tile.first ? high : 0) + (tile.second ? wide : 0));
+        for (int kind = 0; kind <= GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
+        const bool strips = whole && windows && product.slides.size() == 2 && single.any();
+        Mask apart = mask_of(false);    // whether all summands and taps of a sum find no room together
+        if (strips) {
+            const Lanes each = lanes_of([&](int lane) {
+                return lane < cuts.used && single[lane] ? stream.strips(product, smallest(), lane) : 0;
+            });
+            apart = each >= NEVER;
+            Lanes& own = stream.brought[product.slider];
+            own = larger(own, tile.lines[SUMMANDS] * where(each < NEVER, each));
+        } else {
+            stream.brought = {tile.one, tile.other};
+        }
+        Lanes least = select(apart, NEVER, smaller(stream.block(0), stream.block(1)));
         if (leaving) least = smaller(least, tile.one + tile.other + tile.lines[0] * tile.lines[1]);
-        Lanes sums = select(mask_of(unfinished >= high * wide), stream.summed(), NEVER);
+        Lanes sums = select(mask_of(stream.unfinished >= high * wide), stream.summed(), NEVER);
         if ((whole || windows) && (sums < least).any()) {
-            if (!smallest) smallest.emplace(product, cuts.smallest(index), cuts.loops, passing);
             sums = lanes_of([&](int lane) {
                 double fewest = sums[lane];
                 if (lane >= cuts.used) return fewest;
-                if (whole && fewest < least[lane]) fewest = std::max(fewest, stream.summed_whole(*smallest, lane));
+                if (whole && fewest < least[lane]) fewest = std::max(fewest, stream.summed_whole(smallest(), lane));
+                if (strips && single[lane] && fewest < least[lane])
+                    fewest = std::max(fewest, stream.summed_strips(product, smallest(), lane));
                 if (windows && fewest < least[lane])
-                    fewest = std::max(fewest, stream.summed_windows(product, *smallest, uncut[lane], lane));
+                    fewest = std::max(fewest, stream.summed_windows(product, smallest(), uncut[lane], lane));
                 return fewest;
             });
         }

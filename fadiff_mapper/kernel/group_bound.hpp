@@ -24,8 +24,9 @@ struct ProductUnits {
     double computes = 0;                        // multiply-accumulates, each once
     double most = 1;                            // units
     std::array<double, 5> along{1, 1, 1, 1, 1}; // rows, columns, summands, groups, steps along windows side by side at most
-    std::array<double, 3> beside{1, 1, 1};      // units at most, where no rows, no columns, no summands lie side by side
-    std::array<double, 3> whole{0, 0, 0};       // rows, columns, summands that no loop cuts; 0: loops may cut them
+    // units at most, where no rows, no columns, no summands, no groups lie side by side
+    std::array<double, 4> beside{1, 1, 1, 1};
+    std::array<double, 4> whole{0, 0, 0, 0};    // of these the number that no loop cuts; 0: loops may cut them
     double holder = 0;                          // words of one instance of the only level that may hold unfinished sums
     std::array<double, 2> holders{1, 1};        // its instances at most, by rows and by columns side by side
 };

@@ -94,7 +94,7 @@ static void add_layers(py::module_& module) {
 
 static void score_batch(ScoredLayer& layer, const py::sequence& nest, const std::optional<Array<double>>& words,
                         const std::optional<Array<bool>>& counted, Array<double>& out, std::size_t first, std::size_t last,
-                        bool all, bool unrounded, const Design& sparse) {
+                        bool all, const Design& sparse) {
     const Batch batch = batch_of(layer, nest);
     need(last <= batch.size && out.ndim() == 2 && out.shape(0) == 5 && std::size_t(out.shape(1)) == batch.size, "out",
          ": wrong shape");
@@ -108,7 +108,7 @@ static void score_batch(ScoredLayer& layer, const py::sequence& nest, const std:
     }
     double* rows = out.mutable_data();
     py::gil_scoped_release release;
-    score(layer, sparse, batch, rooms, first, last, all, unrounded, rows);
+    score(layer, sparse, batch, rooms, first, last, all, rows);
 }
 
 // (demand of one receiver [L][T][B], and by kind of transfer, each [K][L][T][B], words, multicast, scatter, words times hops;
@@ -367,8 +367,7 @@ PYBIND11_MODULE(_kernel, module) {
     add_sparse(module);
     // Results are written into an array that is given: no conversion may take its place by a copy.
     module.def("score", &score_batch, py::arg("layer"), py::arg("nest"), py::arg("room_words"), py::arg("room_counted"),
-               py::arg("out").noconvert(), py::arg("first"), py::arg("last"), py::arg("all"), py::arg("unrounded") = false,
-               py::arg("sparse") = nullptr);
+               py::arg("out").noconvert(), py::arg("first"), py::arg("last"), py::arg("all"), py::arg("sparse") = nullptr);
     module.def("traffic", &traffic);
     add_spaces(module);
     add_correction(module);

@@ -222,10 +222,10 @@ class Scores:
 
 
 def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | None = None,
-          rounding: Rounding = EXACT, sparse: _kernel.SparseTables | None = None) -> Scores:
+          sparse: _kernel.SparseTables | None = None) -> Scores:
     """Cycles, energy and legality of a batch of any size, by the compiled kernel.
 
-    The results do not depend on `threads`, which share the batch; see `evaluate_nest` for `room` and `rounding`.
+    The results do not depend on `threads`, which share the batch; see `evaluate_nest` for `room`.
     `sparse`: the design's treatment of zeros (`sparse_design.SparseDesign.compiled`), where the room is the whole
     capacity. Scores are in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
     """
@@ -233,7 +233,7 @@ def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | No
     out = np.empty((5, batch))
     words, counted = (None, None) if room is None else (room.words, room.counted)
     score_part = partial(_kernel.score, layer.compiled, nest_arrays(nest), words, counted, out, all=False,
-                         unrounded=rounding is UNROUNDED, sparse=sparse)
+                         sparse=sparse)
     size = max(WORTH_A_THREAD, -(-batch // threads))
     if size >= batch:
         score_part(0, batch)

@@ -601,8 +601,8 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
         return ProductUnits()
     own = {rank[0].dimension for space in operands for rank in space.ranks if len(rank) == 1}
     windows = {term.dimension for space in operands for rank in space.ranks if len(rank) > 1 for term in rank}
-    kinds = [output.dimensions & first - second, output.dimensions & second - first, own - windows - output.dimensions]
-    groups = first & second & output.dimensions
+    kinds = [output.dimensions & first - second, output.dimensions & second - first, own - windows - output.dimensions,
+             first & second & output.dimensions]    # rows, columns, summands, groups
     holders = [(index, here) for index, here in enumerate(layer.spec.constraints.levels[:most])
                if output.name not in here.bypass]
     holder, instances = inf, [1.0, 1.0]     # words of each instance of the only level for unfinished sums, and these
@@ -611,8 +611,9 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
         holder = float(room)
         instances = [layer.least.instances(holders[0][0], frozenset(kind)) for kind in kinds[:2]]
     return ProductUnits(
-        known=True, computes=layer.done * problem.computes, most=layer.least.units(dims),
-        along=[layer.least.units(frozenset(kind)) for kind in (*kinds, groups, dims.difference(groups, *kinds))],
+        known=True, computes=layer.done * problem.computes,
+        most=min(layer.least.units(dims), problem.computes / layer.least.busy),  # more units would wait for words
+        along=[layer.least.units(frozenset(kind)) for kind in (*kinds, dims.difference(*kinds))],
         beside=[layer.least.units(dims - kind) for kind in kinds],
         whole=[0.0 if cut & kind else float(prod(problem.bounds[dim] for dim in kind)) for kind in kinds],
         holder=holder, holders=instances)

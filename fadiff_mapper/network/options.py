@@ -43,7 +43,7 @@ class NetworkOptions:
         model: The relaxed model that "gradient" descends on: "refined", or "paper" for FADiff's equations as printed.
         longest: Layers of a group at most, 2 to 16.
         calibration: A correction to measured hardware by which every layer's mapping is chosen; nothing is fused then,
-            as layers were measured by themselves. None: the exact model alone.
+            as layers were measured by themselves. None: the exact model.
         gap: Share by which the plan may be above the best one: planning ends as soon as that is proven, or as
             further candidates bring nothing. None: it ends by itself.
     """

@@ -85,10 +85,10 @@ SHORT = 0.04
 NARROWED = 3
 """How often candidates of a segment that fall short are proposed again in smaller tiles. A limit of time."""
 
-NEARLY = 5e-3
+NEARLY = 0.05
 """Candidates of the plan's groups are evaluated up to this part above them, as estimates may be off by it. By hand."""
 
-NEAR, CLIMBS = 3, 5
+NEAR, CLIMBS = 6, 5
 """Other candidates for each group of the plan, and neighbouring tile sizes, that are tried in one step of its descent,
 and such steps at most."""
 
@@ -521,7 +521,8 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
             if best.group.second_reads:
                 found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
             near += [candidate for candidate in found
-                     if candidate.group not in state.tried and price(candidate.estimate) < state.least(price)]
+                     if candidate.group not in state.tried
+                     and price(candidate.estimate) < (1 + NEARLY) * state.least(price)]
         evaluate_candidates(run, near, LIGHT, REFINED)
 
 

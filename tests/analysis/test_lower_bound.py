@@ -11,7 +11,7 @@ import pytest
 from fadiff_validation.random_mappings import constrained_nests
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from small_specs import product, whole_space
+from small_specs import PRICES, product, whole_space
 from strategies import SHAPES, Case, cases, forgetful_cases, packed_cases
 
 from fadiff_mapper import load
@@ -19,7 +19,6 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import pack
@@ -47,11 +46,6 @@ def smallest(scores: Scores) -> dict[str, float]:
 
 def broken(bound: LowerBound, found: dict[str, float]) -> list[str]:
     return [f"{name}: {found[name]} < {bound.of(name)}" for name in METRICS if found[name] < bound.of(name)]
-
-
-PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions in (
-    ("L0", {"read": 1.0, "write": 2.0, "leak": 0.3}), ("L1", {"read": 5.0, "write": 3.0, "update": 4.0}),
-    ("L2", {"read": 50.0, "write": 70.0, "leak": 0.1}), ("MAC", {"compute": 0.5}))))
 
 
 @given(cases(SHAPES) | forgetful_cases(SHAPES) | packed_cases(SHAPES),

@@ -12,6 +12,7 @@ import pytest
 from fadiff_validation.random_mappings import random_nests
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from small_specs import PRICES
 from sparse_inputs import skipping_product
 from strategies import SHAPES, Case, cases, packed_cases
 
@@ -23,7 +24,6 @@ from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import METRICS, Spec
-from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
@@ -31,10 +31,6 @@ from fadiff_mapper.search.exhaustive import count, nests, whole_space
 from fadiff_mapper.search.lower_bound.proof import Scheme, core_of, layouts, prove, schemes
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.mapspace.build import build_mapspace
-
-PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions in (
-    ("L0", {"read": 1.0, "write": 2.0, "leak": 0.3}), ("L1", {"read": 5.0, "write": 3.0, "update": 4.0}),
-    ("L2", {"read": 50.0, "write": 70.0, "leak": 0.1}), ("MAC", {"compute": 0.5}))))
 
 LAYERS = ("resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2", "mobilenet_v1/dw3x3_256_28_s1")
 MOST = 60_000

@@ -171,7 +171,7 @@ def refetched(problem: Problem, passing: Collection[str], staying: Collection[st
     tables = compiled_segment(hardware(), Segment(("one",), (problem,), (), (), 1), [base]).tables
     names = problem.dataspace_names()
     *masks, past = (sum(1 << names.index(name) for name in some) for some in (passing, staying, by))
-    times = tables.refetched(0, [float(bound) for bound in problem.bounds.values()], *masks, room, sums, past)
+    times = parts.refetched(tables, 0, [float(bound) for bound in problem.bounds.values()], *masks, room, sums, past)
     return None if times is None else dict(zip(names, times, strict=True))
 
 

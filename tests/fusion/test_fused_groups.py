@@ -8,7 +8,19 @@ from itertools import product
 
 import pytest
 from fadiff_validation.looptree import evaluate_fused
-from fused_groups import CONV_2D, STRIDED, THREE, as_looptree, conv, gemmini, group, hardware, mapping, with_mappings
+from fused_groups import (
+    CONV_2D,
+    MATMUL,
+    STRIDED,
+    THREE,
+    as_looptree,
+    conv,
+    gemmini,
+    group,
+    hardware,
+    mapping,
+    with_mappings,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +38,6 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 CONV_1D = [conv("first", C=2, M=3, P=14, R=3), conv("second", C=3, M=2, P=12, R=3)]
-MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]
 UNEVEN = [conv("first", C=1, M=1, P=11, R=3), conv("second", C=1, M=1, P=9, R=3)]
 
 DILATED = [conv("first", C=1, M=2, P=16, R=2, dilation=3), conv("second", C=2, M=1, P=12, R=3, dilation=2)]

@@ -2,6 +2,8 @@
 // `_kernel` (setup.py). It takes the classes of `_kernel`.
 
 #include "bindings.hpp"
+#include "evaluate.hpp"
+#include "group_bound.hpp"
 #include "loop_cuts.hpp"
 #include "traffic.hpp"
 
@@ -136,7 +138,66 @@ static py::dict closed_forms(const FusedSegment& segment, const std::vector<int>
         in("outlasting") = last ? 0 : outlasting(layer, own, loops, across, segment.links[index])[0]);
 }
 
+// How often each data space of one layer's tile comes in; None where no schedule fits. Sets of data spaces are bits.
+static py::object refetches(const FusedSegment& segment, std::size_t layer, const std::vector<double>& tile, Spaces passing,
+                            Spaces staying, double room, double sums_room, Spaces by) {
+    need(layer < segment.layers.size(), "layer");
+    fit(tile.size() == segment.layers[layer].bounds.size(), "tile");
+    Refetch found;
+    refetched(segment.layers[layer], tile.data(), passing, staying, by, room, sums_room, found);
+    return found.fits ? py::object(py::cast(found.times)) : py::none();
+}
+
+// The least price of the groups of a part: the number of its order (0: all of them), by link the loops along which words are made
+// again and stay (bits), by layer and operand the residency (from 1 on; 0: any), and by loop a range of tile sizes.
+static double part_price(GroupBound& bound, int order, const std::vector<std::uint8_t>& again, const std::vector<std::uint8_t>& kept,
+                         const std::vector<std::array<std::uint8_t, 2>>& stays, const std::vector<double>& least,
+                         const std::vector<double>& most, double energy, double cycles) {
+    GroupPart part;
+    part.order = order;
+    fit(again.size() <= MOST_LINKS && kept.size() <= MOST_LINKS && stays.size() <= MOST_LINKS + 1, "decisions");
+    fit(least.size() <= MOST_LOOPS && most.size() <= MOST_LOOPS, "sizes");
+    std::copy(again.begin(), again.end(), part.again.begin());
+    std::copy(kept.begin(), kept.end(), part.kept.begin());
+    std::copy(stays.begin(), stays.end(), part.stays.begin());
+    std::copy(least.begin(), least.end(), part.least.begin());
+    std::copy(most.begin(), most.end(), part.most.begin());
+    std::vector<GroupPart> parts{part};
+    bound.evaluate(parts);
+    return price_of(parts[0], {energy, cycles});
+}
+
+// Scores of mappings with residuals without Timeloop's faults of rounding, as chains compare them: cycles, energy, last level
+// accesses, excess, legal, [5][B]. Rooms [L][B] and [L][T][B].
+static Array<double> unrounded_scores(const Layer& layer, const py::sequence& nest, const std::optional<Array<double>>& words,
+                                      const std::optional<Array<bool>>& counted) {
+    const Batch batch = batch_of(layer, nest);
+    const std::size_t cells = std::size_t(layer.levels) * layer.tensors, size = batch.size;
+    fit(batch.residual() && (!words || (counted && words->size() == py::ssize_t(layer.levels * size)
+                                        && counted->size() == py::ssize_t(cells * size))), "residuals, room");
+    RoomPack room(layer);
+    Evaluator evaluator(layer, true);
+    Array<double> out({std::size_t(5), size});
+    for (std::size_t column = 0; column < size; ++column) {
+        if (words) {
+            Room one{std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)};
+            for (int level = 0; level < layer.levels; ++level) one.words[level] = words->data()[level * size + column];
+            for (std::size_t cell = 0; cell < cells; ++cell) one.counted[cell] = counted->data()[cell * size + column];
+            lay_room(one, 0, room);
+        }
+        Scores rounded[LANES], found[LANES];
+        pack_columns(layer, batch, column, 1, evaluator.work.pack);
+        evaluator.evaluate(words ? &room : nullptr, 0, rounded, found);
+        double* at = out.mutable_data() + column;
+        for (const double value : {found->cycles, found->energy, found->last_level_accesses, found->excess, double(found->legal)})
+            *std::exchange(at, at + size) = value;
+    }
+    return out;
+}
+
 PYBIND11_MODULE(_parts, module) {
+    module.def("unrounded_scores", &unrounded_scores);
+    module.def("part_price", &part_price);
     module.def("closed_forms", &closed_forms);
     module.def("walk_held", &walked<&walk_held>);
     module.def("walk_unheld", &walked<&walk_unheld>);
@@ -144,6 +205,8 @@ PYBIND11_MODULE(_parts, module) {
     module.def("find_linked", &linked);
     module.def("count_hops", &hops);
     const auto in = [](const char* name) { return py::arg(name); };
+    module.def("refetched", &refetches, in("segment"), in("layer"), in("tile"), in("passing"), in("staying"), in("room"),
+               in("sums_room"), py::arg("by") = 0);
     module.def("random_neighbours", &random_neighbours, in("layer"), in("space"), in("nest"), in("tries"), in("seed"),
                py::arg("resplit_rate") = 0);
     module.def("layouts_fitted", &layouts_fitted);

@@ -176,18 +176,6 @@ def test_a_draw_of_factors_follows_no_number_out_of_its_table(name: str, wrong: 
                              slope=np.zeros((2, 1, 4)), **tables)
 
 
-@pytest.mark.parametrize("extent", [0.5, 0.0, -1.0, np.nan, np.inf])
-def test_a_tile_has_at_least_one_point_along_each_dimension(extent: float) -> None:
-    layer = _kernel.SegmentLayer(
-        bounds=[4.0, 4.0], spaces=[[[(0, 1.0)]], [[(1, 1.0)]], [[(0, 1.0)], [(1, 1.0)]]], output=2, linked=-1, handed=0,
-        inside=0.0, known=[(1.0, [1.0, 1.0])], sums_room=16.0, read=0.0, write=0.0, words_per_cycle=1.0,
-        home_reads=[1.0] * 3, home_price=[1.0])
-    segment = _kernel.FusedSegment([layer], [], 1.0, [])
-    assert segment.refetched(0, [4.0, 4.0], 0b11, 0, 8.0, 16.0) == [1, 1, 1]
-    with pytest.raises(ValueError, match="tile: out of range"):
-        segment.refetched(0, [4.0, extent], 0b11, 0, 8.0, 16.0)
-
-
 CHAINS: dict[str, Callable[[_kernel.Chains], Any]] = {
     "start_random": lambda chains: chains.start_random(1), "start_at": lambda chains: chains.start_at(NEST),
     "begin": lambda chains: chains.begin(1, 1.0, 1.0, 1, 1, 1, True), "anneal": lambda chains: chains.anneal(1),

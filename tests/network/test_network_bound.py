@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import pytest
 import torch
+from kernel_parts import parts as kernel_parts
 from torch import nn
 
 from fadiff_mapper import NetworkOptions, NetworkResult, load_network, map_network
@@ -178,14 +179,14 @@ def test_no_part_of_groups_is_above_a_group_in_it(network: str, design: str, rou
                 whole = summed([point, step.credit])
                 for energy, cycles in ((point.energy_pj, inf), (inf, point.cycles), (point.energy_pj, point.cycles)):
                     most = whole.energy_pj / energy + whole.cycles / cycles
-                    assert bound.part_price(*part, energy, cycles) <= most * (1 + 1e-9), (group, part)
+                    assert kernel_parts.part_price(bound, *part, energy, cycles) <= most * (1 + 1e-9), (group, part)
                     compared += 1
     assert compared > 5
 
 
 def parts_around(random: Random, segment: Segment, group: FusedGroup, orders: Sequence[tuple[list[int], bool]],
                  shared: Sequence[Sequence[int]], outermost: str) -> Iterator[tuple[Any, ...]]:
-    """Parts that hold a group, as `GroupBound.part_price` takes them; none where its order is that of another loop that
+    """Parts that hold a group, as `part_price` takes them; none where its order is that of another loop that
     is interchangeable."""
     last = segment.problems[-1]
     names, tiles = last.dimensions, {loop.dim: loop.tile for loop in group.loops if loop.tile < last.bounds[loop.dim]}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fadiff_validation.looptree import evaluate_fused
-from fused_groups import CONV_2D, STRIDED, THREE, conv, gemmini, group, hardware, mapping
+from fused_groups import CONV_2D, MATMUL, STRIDED, THREE, conv, gemmini, group, hardware, mapping
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +24,6 @@ from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml, to_loo
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 CONV_1D = [conv("first", C=2, M=4, P=14, R=3), conv("second", C=4, M=2, P=12, R=3)]
-MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]
 PADDED = [conv("first", C=2, M=3, P=12, R=3), conv("second", C=3, M=2, P=12, R=3)]
 
 
