@@ -22,9 +22,9 @@ Rebuilt rows differ from the published ones for these reasons:
   262,144 or 1,048,576 tokens on). Timeloop leaves out the first reads of sums. The published energies fit if these
   reads count once a tensor has 2^43 words: the one-pass rows then differ by some 0.01 % (`attn-binding`) and 0.8 %
   (`attn-cascade`). Here they are left out at any size.
-- `attn-flat` at 65,536 tokens. The published energy has 0.9998 to 0.9999 more reads of the buffer for each score, 1.7 to
-  2.9 %, as it has 1.0006 to 1.0007 in the rows of very long rows: here, too, first reads of a tensor of scores count.
-  Energies do not tell why they count at this length and not at 16,384.
+- `attn-flat` at 65,536 tokens. The published energy has 0.9998 to 0.9999 more reads of the buffer for each score (1.7
+  to 2.9 %), as with very long rows, where it has 1.0006 to 1.0007: first reads of one tensor of scores count. Energies
+  do not tell why they count at this length and not at 16,384.
 - Mappings of `timeloop-mapper`, which are not published. The ones here move 25 to 29 % fewer bytes in the products of
   XLM (12 rows), 0.07 to 0.3 % fewer in unfused attention at 262,144 tokens (4 rows), and equally many in all others.
 
