@@ -189,10 +189,15 @@ struct ProductTile {
 
 }  // namespace
 
+// The divisors of a whole number, the smallest one first.
 static std::vector<double> divisors(double number) {
-    std::vector<double> found;
-    for (double one = 1; one <= number; ++one)
-        if (std::fmod(number, one) == 0) found.push_back(one);
+    std::vector<double> found, rest;
+    for (double one = 1; one * one <= number; ++one) {
+        if (std::fmod(number, one) != 0) continue;
+        found.push_back(one);
+        if (one * one < number) rest.push_back(number / one);
+    }
+    found.insert(found.end(), rest.rbegin(), rest.rend());
     return found;
 }
 
@@ -319,6 +324,7 @@ struct Stream {
         const double high = units[0], wide = units[1], space = room[lane] / units[2];
         const double most_rows = tile.lines[0][lane], rows = std::min(least.lines[0][lane], most_rows);
         const double most_columns = tile.lines[1][lane], columns = std::min(least.lines[1][lane], most_columns);
+        const std::vector<double> of_rows = rows == most_rows ? divisors(rows) : std::vector<double>{};
         double fewest = NEVER;
         for (double across = 1; across <= most_columns / wide && tile.one[lane] * across < fewest; ++across) {
             if (columns == most_columns && !divides(COLUMNS, columns, across)) continue;
@@ -327,8 +333,14 @@ struct Stream {
             const double most = std::min(sums_at_most(0, whole_width) / width, tile.first ? left : left < 0 ? 0 : NEVER);
             if (!(most >= high)) continue;
             double down = std::max(std::ceil(rows / most * (1 - HIGHER)), 1.0);
-            while (rows == most_rows && down <= rows && !(
-                divides(ROWS, rows, down) && rows / down * width <= sums_at_most(rows / down, whole_width))) ++down;
+            if (rows == most_rows) {
+                const auto whole = std::find_if(of_rows.begin(), of_rows.end(), [&](double blocks) {
+                    return blocks >= down && divides(ROWS, rows, blocks)
+                        && rows / blocks * width <= sums_at_most(rows / blocks, whole_width);
+                });
+                if (whole == of_rows.end()) continue;
+                down = *whole;
+            }
             if (most_rows / down >= high) fewest = std::min(fewest, tile.one[lane] * across + tile.other[lane] * down);
         }
         return fewest;
@@ -359,32 +371,38 @@ struct Stream {
     double summed_strips(const Product& product, const ProductTile& least, int lane) const {
         const int moved = product.slider, fixed = 1 - moved;
         const double own = tile.lines[SUMMANDS][lane], other = (moved ? tile.one : tile.other)[lane];
-        const double lines = tile.lines[fixed][lane];
+        const double lines = tile.lines[fixed][lane], summands = least.lines[SUMMANDS][lane];
+        const std::vector<double> widths = divisors(lines);
         double fewest = NEVER;
-        for (const double width : divisors(lines)) {
-            if (!divides(fixed, lines, lines / width)) continue;
-            const double passing = (fixed ? tile.second : tile.first) ? width : 0, sums = sums_of(fixed, width);
-            for (int along = 0; along < 2; ++along) {
-                const Slide &one = product.slides[along], &two = product.slides[1 - along];
-                const double high = tile.extents.lanes[one.dim][lane], wide = tile.extents.lanes[two.dim][lane];
-                const double more = tile.lines[moved][lane] / (high * wide);    // points under no windows
-                for (const double rows : divisors(high))
-                    for (const double columns : divisors(wide)) {
-                        if (rows * columns > sums) continue;
+        for (int along = 0; along < 2; ++along) {
+            const Slide &one = product.slides[along], &two = product.slides[1 - along];
+            const double high = tile.extents.lanes[one.dim][lane], wide = tile.extents.lanes[two.dim][lane];
+            const double more = tile.lines[moved][lane] / (high * wide);    // points under no windows
+            const double union_of = own * more * (one.step * high + one.halo) * (two.step * wide + two.halo);
+            const std::vector<double> downs = divisors(high), acrosses = divisors(wide);
+            const std::vector<double> taps_of_one = divisors(one.taps), taps_of_two = divisors(two.taps);
+            for (auto width = widths.rbegin(); width != widths.rend(); ++width) {
+                const double times = lines / *width, sums = sums_of(fixed, *width);
+                if (union_of * times + other >= fewest) break;
+                if (!divides(fixed, lines, times)) continue;
+                const double passing = (fixed ? tile.second : tile.first) ? *width : 0;
+                for (const double rows : downs)
+                    for (const double columns : acrosses) {
+                        if (rows * columns > sums) break;
                         const double blocks = high / rows * (wide / columns);
-                        for (const double taps : divisors(one.taps))
-                            for (const double others : divisors(two.taps)) {
+                        if (union_of * times + other * blocks >= fewest) continue;
+                        for (const double taps : taps_of_one)
+                            for (const double others : taps_of_two) {
                                 const double down = std::min(one.step, taps) * (rows - 1) + taps;
                                 const double across = std::min(two.step, others) * (columns - 1) + others;
                                 const double held = down * across + passing * taps * others;
-                                const bool whole = taps * others < one.taps * two.taps
-                                    && held * least.lines[SUMMANDS][lane] <= room[lane];
-                                if (!whole && held * units[SUMMANDS] > room[lane]) continue;
+                                if (held * units[SUMMANDS] > room[lane]) break;
+                                const bool whole = taps * others < one.taps * two.taps && held * summands <= room[lane];
                                 const double strip = whole
                                     ? std::max(one.step * high + one.halo, (one.taps - taps) * high / rows + down)
                                     : (one.step * rows + one.halo) * high / rows;
                                 const double words = strip * across * (wide / columns) * (two.taps / others);
-                                fewest = std::min(fewest, own * more * words * lines / width + other * blocks);
+                                fewest = std::min(fewest, own * more * words * times + other * blocks);
                             }
                     }
             }
