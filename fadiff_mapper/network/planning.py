@@ -507,23 +507,23 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
     price = run.price
     evaluate_candidates(run, [candidate for state in used.values() for candidate in state.waiting[:NEAR]
                               if price(candidate.estimate) < (1 + NEARLY) * state.least(price)], LIGHT, REFINED)
-    climbing = dict.fromkeys(used, inf)
-    for _ in range(CLIMBS):
-        now = {key: used[key].least(price) for key in climbing}
-        climbing = {key: least for key, least in now.items() if least < climbing[key] * (1 - WORTH)}
-        if run.over() or not climbing:
-            break
-        near = []
-        for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
-            best = state.best(price)
-            found = neighbours(run.hardware, Candidate(state.segment, best.group, best.point),
-                               group_bases(state.segment, run.bases), price)[:NEAR]
-            if best.group.second_reads:
-                found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
-            near += [candidate for candidate in found
-                     if candidate.group not in state.tried
-                     and price(candidate.estimate) < (1 + NEARLY) * state.least(price)]
-        evaluate_candidates(run, near, LIGHT, REFINED)
+    for above in (0.0, NEARLY):     # neighbours that promise to be better, then those that could be in spite of estimates
+        climbing = dict.fromkeys(used, inf)
+        for _ in range(CLIMBS):
+            now = {key: used[key].least(price) for key in climbing}
+            climbing = {key: least for key, least in now.items() if least < climbing[key] * (1 - WORTH)}
+            if run.over() or not climbing:
+                break
+            near = []
+            for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
+                best = state.best(price)
+                found = neighbours(run.hardware, Candidate(state.segment, best.group, best.point),
+                                   group_bases(state.segment, run.bases), price)[:NEAR]
+                if best.group.second_reads:
+                    found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
+                near += [candidate for candidate in found if candidate.group not in state.tried
+                         and price(candidate.estimate) < (1 + above) * state.least(price)]
+            evaluate_candidates(run, near, LIGHT, REFINED)
 
 
 def _search_promising(run: PlanningRun) -> None:
