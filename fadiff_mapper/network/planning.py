@@ -507,7 +507,7 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
     price = run.price
     evaluate_candidates(run, [candidate for state in used.values() for candidate in state.waiting[:NEAR]
                               if price(candidate.estimate) < (1 + NEARLY) * state.least(price)], LIGHT, REFINED)
-    for above in (0.0, NEARLY):     # neighbours that promise to be better, then those that could be in spite of estimates
+    for above in (0.0, NEARLY):     # neighbours that promise to be better, then those that still could be
         climbing = dict.fromkeys(used, inf)
         for _ in range(CLIMBS):
             now = {key: used[key].least(price) for key in climbing}
