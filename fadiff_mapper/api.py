@@ -422,7 +422,7 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
     if serving_profile and not fold:
         raise FadiffError("serving_profile: found fold=False; accepted: fold=True: its tables have no place for copies")
     if serving_profile and fuse:
-        raise FadiffError("serving_profile: found fuse=True; accepted: fuse=False: its tables have a time for each part")
+        raise FadiffError("serving_profile: found fuse=True; accepted: fuse=False: its tables have each part")
     folders: dict[Path, tuple[str, ...]] = {} if output is None else {Path(output): INFERENCE_FILES}
     if output is not None and serving_profile:
         serving.describable(read)

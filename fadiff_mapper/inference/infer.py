@@ -1,8 +1,8 @@
 """The inference of a language model on a design: a prompt at once, then token after token.
 
 Every distinct problem of all layers, batches and lengths is mapped once, by itself; equal layers are counted. Operators
-run in turn, each with its tiles double-buffered, so that the slowest of unit and memories sets its time. Or each step is
-planned with fused groups (`network.map_network`), of which each counts as one operator. Lengths of the cache between
+run in turn, each with its tiles double-buffered, so that the slowest of unit and memories sets its time. Or each step
+is planned with fused groups (`network.map_network`), of which each counts as one operator. Lengths of the cache between
 mapped ones are interpolated: all costs of a step are weighed sums of those of mapped steps.
 """
 
@@ -131,6 +131,15 @@ class InferenceResult:
     operators: tuple[OperatorShare, ...]  # of every mapped step
     mapped: tuple[Result, ...]  # the mapping of every distinct problem
     folded: Mapping[str, int]  # operation -> rearrangements in one layer of each kind that the operators around them do
+    fuse: bool = False  # whether steps may have fused groups
+
+    @property
+    def order(self) -> str:
+        """In which order operators run, as a sentence."""
+        if not self.fuse:
+            return "Operators run in turn: fused groups (--fuse) are not looked for."
+        names = dict.fromkeys(share.operator for share in self.operators if share.kind == GROUP)
+        return f"Operators run in turn, tile by tile in fused groups: {'; '.join(names) or 'none, as none pays'}."
 
     def uncounted(self) -> dict[int, tuple[int, int]]:
         """Batch -> operators and operations of a whole inference that no unit does, and that cost nothing here."""
@@ -220,7 +229,7 @@ def infer(model: LanguageModel | TracedModel, design: Design, *, batch: Sequence
         arch.levels[level].name for level in costs.homes[number]]) for number in batch)
     return InferenceResult(model, arch.name.removesuffix("_top_level"), prompt, generate, cycle_s,
                            arch.arithmetic.instances, arch.levels[-1].total_bandwidth, outcomes, operators,
-                           costs.mapped, dict(sum(kinds.values(), Counter())))
+                           costs.mapped, dict(sum(kinds.values(), Counter())), fuse)
 
 
 def step_costs(model: LanguageModel | TracedModel, design: Design, steps: Sequence[Step], lengths: Mapping[int, int], *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,8 +42,8 @@ def test_every_step_costs_what_its_plan_costs(inferred: Callable[[bool], Inferen
     (layers,) = model.layers
     for phase, tokens, cached in (("prefill", 256, 0), ("decode", 1, 255)):
         plan = map_network(layer_network(model, layers, 4, tokens, cached), small_chip, NetworkOptions(threads=1))
-        own = [share for share in inferred(True).operators if (share.phase, share.batch, share.layers, share.length) == (
-            phase, 4, layers.name, 256)]
+        own = [share for share in inferred(True).operators
+               if (share.phase, share.batch, share.layers, share.length) == (phase, 4, layers.name, 256)]
         assert sum(share.energy_pj for share in own) == pytest.approx(2 * plan.stats.energy_pj)    # two layers
         assert sum(share.cycles for share in own) == pytest.approx(2 * plan.stats.cycles, abs=4)
         assert [share.operator for share in own if share.kind == GROUP] == [
@@ -62,6 +63,8 @@ def test_groups_take_less_and_leave_no_work_out(inferred: Callable[[bool], Infer
     assert attention.cycles == attention.busy["VectorUnit"] > attention.busy["MAC"] > attention.busy["DRAM"] > 0
     assert 0 < attention.outermost_words <= attention.busy["DRAM"] * 292.38 * (1 + 1e-12)
     assert not any(share.kind == GROUP for share in plain.operators)
+    assert plain.order == "Operators run in turn: fused groups (--fuse) are not looked for."
+    assert attention.operator in fused.order
 
 
 def test_without_units_groups_are_bound_by_the_array_or_a_memory() -> None:
@@ -71,6 +74,18 @@ def test_without_units_groups_are_bound_by_the_array_or_a_memory() -> None:
     array = result.mapped[0].spec.arch.arithmetic.name
     assert groups and {share.unit for share in groups} == {array}
     assert all(share.cycles == share.busy[array] >= share.busy["DRAM"] > 0 for share in groups)
+
+
+def test_the_command_says_which_operators_are_fused(small_chip: Path, tmp_path: Path,
+                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(TINY))
+    command = ["infer", str(tmp_path / "config.json"), str(small_chip), "--prompt", "256", "--generate", "2"]
+    for flags, said in (([], "fused groups (--fuse) are not looked for"),
+                        (["--fuse"], "tile by tile in fused groups: attention.q + attention.scores")):
+        assert main([*command, *flags, "-o", str(tmp_path / "out")]) == 0
+        assert said in " ".join(capsys.readouterr().out.split())
+        assert said in (tmp_path / "out" / "inference.html").read_text()
+        assert json.loads((tmp_path / "out" / "fadiff.inference.json").read_text())["fuse"] == bool(flags)
 
 
 def test_bits_and_profiles_have_no_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
