@@ -45,7 +45,7 @@ def program_parser(command: str = "") -> Parser:
     parser.add_argument("--version", action="version", version=f"fadiff-mapper {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     every = ("quickstart", "check", "evaluate", "map", "network", "design", "infer", "calibrate", "explain", "import",
-             "bundled", "doctor", "shim", "mcp")
+             "schema", "bundled", "doctor", "shim", "mcp")
     for name in (command,) if command in every else every:
         getattr(commands, f"add_{name}")(subparsers)
     return parser
