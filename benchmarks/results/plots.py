@@ -83,7 +83,7 @@ def edp_over_time(axes: Axes, find: Find) -> None:
         axes.errorbar([second], [median], [[median - low], [high - median]], fmt="s", color=ORANGE, markersize=5,
                       label="timeloop-mapper, 5 to 95 %")
     axes.set(xscale="log", yscale="log", xlabel="seconds a layer", ylabel="EDP / best known")
-    axes.legend()
+    axes.legend(loc="upper left")
 
 
 def throughput(axes: Axes, find: Find) -> None:
