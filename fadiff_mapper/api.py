@@ -373,7 +373,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
 def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
           prompt: int = 2048, generate: int = 512, frequency: float | None = None, metric: str = "edp", seed: int = 0,
           jobs: int | None = None, energy: str = "bundled", strict: bool = True,
-          bits: AnyMapping[str, Any] | None = None, fold: bool = True,
+          bits: AnyMapping[str, Any] | None = None, fold: bool = True, fuse: bool = False,
           jinja_data: AnyMapping[str, Any] | None = None, output: Path_ | None = None, serving_profile: bool = False,
           stopped: Over = never) -> InferenceResult:
     """Finds what the inference of a language model costs on a design: a prompt at once, then token after token.
@@ -393,6 +393,7 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
         bits: Bits of an element of `Weights`, `Cache` and `Activations`, such as `{"Weights": {"bits": 4, "scale": 16,
             "per": 128}, "Cache": 8}`, as in `load`; a word of every memory where none are given.
         fold: As for `load_network`.
+        fuse: Whether operators run in fused groups where that pays, as `map_network` plans them; else one by one.
         output: Folder for the tables, all numbers and the page.
         serving_profile: Whether time tables in the form of LLMServingSim's profiles are written, too, up to the largest
             batch, into the folder `llmservingsim` there.
@@ -420,6 +421,8 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
         raise FadiffError("serving_profile: found no output; accepted: a folder to write to")
     if serving_profile and not fold:
         raise FadiffError("serving_profile: found fold=False; accepted: fold=True: its tables have no place for copies")
+    if serving_profile and fuse:
+        raise FadiffError("serving_profile: found fuse=True; accepted: fuse=False: its tables have each part")
     folders: dict[Path, tuple[str, ...]] = {} if output is None else {Path(output): INFERENCE_FILES}
     if output is not None and serving_profile:
         serving.describable(read)
@@ -428,7 +431,7 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
                                  "strict": strict, "bits": bits, "stopped": stopped}
     with nullcontext() if output is None else lock(Path(output), folders, files):
         document = read_document(*sources, jinja_data=jinja_data) if sources else design
-        result = inference.infer(read, document, batch=batch, prompt=prompt, generate=generate, fold=fold,
+        result = inference.infer(read, document, batch=batch, prompt=prompt, generate=generate, fold=fold, fuse=fuse,
                                  **arguments)
         if output is not None:
             from fadiff_mapper.output.inference_files import inference_files

@@ -309,6 +309,7 @@ def add_infer(commands: Commands) -> None:
     parser.add_argument("--jobs", type=arguments.jobs, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--serving-profile", action="store_true",
                         help="also write time tables as LLMServingSim reads them, into DIR/llmservingsim")
+    parser.add_argument("--fuse", action="store_true", help="run operators in fused groups where that pays")
     arguments.add_folding(parser)
     arguments.add_reading(parser)
     parser.set_defaults(run=infer)
@@ -322,7 +323,7 @@ def infer(options: argparse.Namespace) -> int:
             options.model, options.files, batch=options.batch, prompt=options.prompt, generate=options.generate,
             frequency=options.frequency, metric=options.metric, seed=options.seed, jobs=options.jobs,
             energy=options.energy, strict=not options.lenient, bits=options.bits,
-            fold=not options.no_folding, jinja_data=options.variables, output=options.output,
+            fold=not options.no_folding, fuse=options.fuse, jinja_data=options.variables, output=options.output,
             serving_profile=options.serving_profile, stopped=stopped)
     print_inference(result, options.output)
     return INTERRUPTED if stopped() else DONE
