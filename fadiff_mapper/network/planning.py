@@ -562,7 +562,7 @@ def _evaluate_least(run: PlanningRun) -> None:
             found += [candidate for candidate in candidates_along(
                 run.hardware, group.segment, tuple(sizes), own, price, [tuple(sizes.values())])
                 if candidate.group not in state.tried and price(candidate.estimate) < limit]
-        evaluate_candidates(run, distinct(found), LIGHT, REFINED)
+        evaluate_candidates(run, distinct(found), THOROUGH, REFINED)
 
 
 def _search_promising(run: PlanningRun) -> None:
