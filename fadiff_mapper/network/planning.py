@@ -562,7 +562,9 @@ def _evaluate_least(run: PlanningRun) -> None:
             found += [candidate for candidate in candidates_along(
                 run.hardware, group.segment, tuple(sizes), own, price, [tuple(sizes.values())])
                 if candidate.group not in state.tried and price(candidate.estimate) < limit]
-        evaluate_candidates(run, distinct(found), THOROUGH, REFINED)
+        further = [CoverPart(one.segment.nodes, one.estimate, one) for one in found]
+        if not run.clock.over(_tiles_of([*plan, *further])):    # else a better plan could not be written
+            evaluate_candidates(run, distinct(found), THOROUGH, REFINED)
 
 
 def _search_promising(run: PlanningRun) -> None:
