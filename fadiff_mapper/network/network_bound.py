@@ -39,10 +39,19 @@ import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.fusion.candidates import alike, cut_dims, divisions, shared_loops
+from fadiff_mapper.fusion.candidates import alike, between, cut_dims, divisions, least_operators, shared_loops
 from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, homes
-from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, other_reads, summed, word_costs
-from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_all_runs
+from fadiff_mapper.fusion.fused_group import Stay
+from fadiff_mapper.fusion.prices import (
+    NOTHING,
+    OperatingPoint,
+    WordCosts,
+    operators_alone,
+    other_reads,
+    summed,
+    word_costs,
+)
+from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs
 from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.problem import Problem
@@ -104,12 +113,24 @@ class LeastGroup:
     segment: Segment
     point: OperatingPoint
     with_words: tuple[LeastLayer, OperatingPoint] | None = None  # of a single layer with these words, and of the words
+    operators: OperatingPoint = NOTHING     # between its layers, on compute units
     parts: Callable[[], GroupBound | None] = lambda: None   # how the groups are divided; None: no further
     bound: GroupBound | None = None
     ended: bool = False     # whether no parts are known
 
     def price(self, energy: float, cycles: float) -> float:
-        """The least price at prices per pJ and per cycle; infinite where no group fits."""
+        """The least price at prices per pJ and per cycle; infinite where no group fits.
+
+        A group takes at least the time of its layers, and at least that of the operators.
+        """
+        if self.operators is NOTHING:
+            return self.price_of_layers(energy, cycles)
+        return energy * self.operators.energy_pj + max(
+            self.price_of_layers(energy, cycles),
+            self.price_of_layers(energy, 0.0) + cycles * self.operators.cycles)
+
+    def price_of_layers(self, energy: float, cycles: float) -> float:
+        """The same without the operators between them."""
         least = energy * self.point.energy_pj + cycles * self.point.cycles
         if self.with_words:
             layer, words = self.with_words
@@ -131,6 +152,10 @@ class LeastGroup:
             self.bound = self.parts()
             self.ended = self.bound is None
             return int(not self.ended)
+        goal -= energy * self.operators.energy_pj
+        by_units = cycles * self.operators.cycles
+        if self.price_of_layers(energy, cycles) < self.price_of_layers(energy, 0.0) + by_units:
+            return self.bound.refine(*_sums(energy, 0.0), goal - by_units, WORK)
         return self.bound.refine(*_sums(energy, cycles), goal, WORK)
 
 
@@ -150,7 +175,7 @@ class PathStep:
     after: int
     nodes: tuple[str, ...]
     least: LeastLayer | LeastGroup  # equal parts of a network share one
-    credit: OperatingPoint = NOTHING  # reads of residual operands that a group may do without
+    credit: OperatingPoint = NOTHING  # of what runs besides the layers, the part that a group may do without
     residents: Residents = NOBODY
 
 
@@ -283,10 +308,14 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     in_groups: dict[Hashable, list[LayerInGroup]] = {}
     translated: Translated = {}
 
+    def divisions_of(segment: Segment) -> list[Stay]:
+        """The ways in which instances could divide the intermediate of a segment."""
+        return divisions(hardware, segment, [specs[name].constraints for name in segment.nodes])
+
     def in_home(segment: Segment, own: Residents) -> list[list[LayerInGroup]]:
         """The layers of a segment, in each home and with each division of the intermediate."""
-        found, constraints = [], [specs[name].constraints for name in segment.nodes]
-        divided_at = dict.fromkeys(hardware.level(stay.level) for stay in divisions(hardware, segment, constraints))
+        found = []
+        divided_at = dict.fromkeys(hardware.level(stay.level) for stay in divisions_of(segment))
         for index, (name, problem, share) in enumerate(zip(
                 segment.nodes, segment.problems, needed_shares(segment), strict=True)):
             # what an earlier layer has brought may lie there, too
@@ -317,6 +346,9 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             segment.repeat * sum(min(getattr(layer.once, value) for layer in each) for each in homed)
             for value in ("energy_pj", "cycles")))
         least = LeastGroup(segment, point)
+        if segment.charged:
+            stays = [*map(Stay, homes(hardware)), *divisions_of(segment)]
+            least.operators = least_operators(hardware, segment, stays, [each[0].done for each in homed])
         if not segment.links:
             name, = segment.nodes
             if words := words_saved(specs[name], levels[0], own, repeats[name]):
@@ -329,7 +361,10 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         return least
 
     def credit(segment: Segment) -> OperatingPoint:
-        """Reads of residual operands that a segment may do without."""
+        """What a segment may do without: on compute units its operators by themselves, else reads of residual operands.
+        """
+        if segment.charged:
+            return operators_alone(between(segment.links), hardware.arch, hardware.tables)
         if not segment.residuals or hardware.arch.units:    # units do the sums
             return NOTHING
         reads = {(other.node, other.words): costs.fetched(other.words) for other in segment.residuals}
@@ -364,7 +399,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             steps.append(PathStep(number[step.before], number.setdefault(step.after, count), nodes, least,
                                   credits[nodes], own))
         end = number[len(row.names), frozenset(), 0]
-    return NetworkLeast(steps, other_reads(workload, layers[0], link_operators(workload) if segments else ()))
+    return NetworkLeast(steps, other_reads(workload, layers[0]))
 
 
 def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> OperatingPoint | None:
