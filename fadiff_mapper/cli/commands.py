@@ -371,7 +371,7 @@ def import_network(options: argparse.Namespace) -> None:
     """Reads the network, writes its file whole or not at all, and prints what is in it."""
     from fadiff_mapper.output.terminal.networks import print_network
     output = Path(options.output)
-    atomic_files.check_names(output.parent, [output.name], api.files_of([options.model]))
+    atomic_files.check_names(output.parent, [output.name, "network.schema.json"], api.files_of([options.model]))
     network = api.load_network(options.model, **arguments.sizes(options))
     api.save_network(network, output)
     print_network(network, options.output)
@@ -391,6 +391,18 @@ def quickstart(options: argparse.Namespace) -> None:
     for words in ("map design.yaml layer.yaml -o layer", "explain layer", "network network.yaml design.yaml -o network",
                   "design space.yaml network.yaml --arch design.yaml --evaluations 5 -o space"):
         say(f"  fadiff-mapper {words}")
+
+
+def add_schema(commands: Commands) -> None:
+    parser = commands.add_parser("schema", help="print the JSON Schema of a kind of file, for an editor")
+    parser.add_argument("kind", metavar="KIND", help="arch, problem, mapping, mapper, constraints, sparse, units, ERT, "
+                                                     "ART, network or space")
+    parser.set_defaults(run=schema)
+
+
+def schema(options: argparse.Namespace) -> None:
+    """Prints the schema."""
+    say(json.dumps(api.json_schema(options.kind), indent=1))
 
 
 def add_bundled(commands: Commands) -> None:

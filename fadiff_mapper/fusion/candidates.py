@@ -387,7 +387,7 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
         dims: Dimensions of the last layer, outermost loop first.
         bases: Each layer by itself (`group_bases`).
         price: The price of parts of the network.
-        tiles: Tile sizes to try beside those of the grid.
+        tiles: Tile sizes of all loops to try; empty: those of the grid.
         known: As for `compiled_segment`.
 
     Returns:
@@ -601,7 +601,7 @@ def _near(bound: int, tile: int, lanes: int) -> set[int]:
 
 def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...],
           tiles: Collection[tuple[int, ...]] = ()) -> np.ndarray:
-    """Every combination of tile sizes for some loops, and the given ones, [loops, B]."""
+    """Every combination of tile sizes for some loops, or the given ones alone, [loops, B]."""
     bounds, lanes = segment.problems[-1].bounds, bases[-1].lanes
     return _grid_over(tuple((bounds[dim], lanes.get(dim, 1)) for dim in dims), tuple(sorted(tiles)))
 
@@ -614,7 +614,7 @@ def _grid_over(extents: tuple[tuple[int, int], ...], tiles: tuple[tuple[int, ...
     axes, most = [], SIZES.get(len(extents), 1)
     for bound, lanes in extents:
         axes.append(_evenly(_sizes(bound, lanes), most))
-    grid = np.array([*product(*axes), *tiles], dtype=np.float64).reshape(-1, len(extents)).T
+    grid = np.array(tiles or list(product(*axes)), dtype=np.float64).reshape(-1, len(extents)).T
     steps = np.prod([np.ceil(bound / size) for (bound, _), size in zip(extents, grid, strict=True)], axis=0)
     return np.ascontiguousarray(grid[:, steps <= MOST_STEPS])
 

@@ -63,7 +63,6 @@ from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
 
 SLACK = 1 - 1e-9
@@ -111,6 +110,7 @@ class LeastGroup:
     A layer that finds or leaves lasting tensors is a group, too: by itself it costs at most their words more.
     """
 
+    segment: Segment
     point: OperatingPoint
     with_words: tuple[LeastLayer, OperatingPoint] | None = None  # of a single layer with these words, and of the words
     operators: OperatingPoint = NOTHING     # between its layers, on compute units
@@ -136,6 +136,14 @@ class LeastGroup:
             layer, words = self.with_words
             least = layer.price(energy, cycles) - energy * words.energy_pj - cycles * words.cycles
         return max(least, self.bound.lower(*_sums(energy, cycles))) if self.bound else least
+
+    def sizes(self, energy: float, cycles: float) -> dict[str, int]:
+        """The largest tile of each shared loop, the outermost first, in the part of the groups with the least price;
+        empty where no loops are decided."""
+        loops = self.bound.least_loops(*_sums(energy, cycles)) if self.bound else []
+        last = self.segment.problems[-1]
+        tiles = {last.dimensions[number]: int(tile) for number, tile in loops}
+        return {dim: tile for dim, tile in tiles.items() if tile < last.bounds[dim]}
 
     def raise_price(self, energy: float, cycles: float, goal: float) -> int:
         """Divides the groups until their least price is a goal, or for some time; returns how many layers of parts were
@@ -269,19 +277,6 @@ class NetworkLeast:
             lines.insert(least + 1, (energy, cycles, tangent))
 
 
-def least_value(workload: Workload, hardware: Hardware, results: Sequence[Result], segments: Sequence[Segment],
-                metric: str, most: float = MOST_WORK, over: Over = never) -> float | None:
-    """The value of a metric that no plan undercuts, None where it has no bound.
-
-    `results` are the mapping of every distinct layer by itself with its bound, in the order of `workload.distinct()`;
-    `most` and `over` are as of `NetworkLeast.bound`, the other arguments as of `network_least`.
-    """
-    bounds = [LeastLayer(bound.energy, bound.delay, bound.edp) if (bound := result.bound) else None
-              for result in results]
-    least = network_least(workload, hardware, [result.spec for result in results], bounds, segments)
-    return least.bound(metric, most, over) if least else None
-
-
 def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer | None],
                   segments: Sequence[Segment]) -> NetworkLeast | None:
     """The least cost of every layer of a network by itself, and of its groups.
@@ -350,7 +345,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         point = OperatingPoint(*(
             segment.repeat * sum(min(getattr(layer.once, value) for layer in each) for each in homed)
             for value in ("energy_pj", "cycles")))
-        least = LeastGroup(point)
+        least = LeastGroup(segment, point)
         if segment.charged:
             stays = [*map(Stay, homes(hardware)), *divisions_of(segment)]
             least.operators = least_operators(hardware, segment, stays, [each[0].done for each in homed])
@@ -554,10 +549,11 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     bandwidth = [float(limit[home, 0]) for limit in (
         machine.read_bandwidth, machine.write_bandwidth, machine.shared_bandwidth)]
     fill = word_energy(machine).fill[home]
-    cuts = {len(segment.links): set(dims)}  # what shared loops cut of each layer
+    # the dimension of each layer that a shared loop cuts, by the loop's
+    cuts = {len(segment.links): {dim: dim for dim in dims}}
     for index in reversed(range(len(segment.links))):
-        cuts[index] = {own for own, theirs in segment.links[index].dims.items()
-                       if theirs in cuts[segment.reader(index)]}
+        back = segment.links[index].back
+        cuts[index] = {dim: back[cut] for dim, cut in cuts[segment.reader(index)].items() if cut in back}
     tables, bases = [], []
     for index, (layer, problem) in enumerate(zip(layers, segment.problems, strict=True)):
         assert layer.least
@@ -580,7 +576,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             filled=all(space.name in keep for space in outside), fill=float(fill.min()), back=layer.least.back,
             summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
             unfinished=sums_room(layer.spec, home, float(usable)),
-            units=product_units(layer, problem, cuts[index], {space.name for space in outside} <= keep,
+            units=product_units(layer, problem, set(cuts[index].values()), {space.name for space in outside} <= keep,
                                 home if index < len(segment.links) else len(layer.spec.constraints.levels) - 1),
             through=sum(1 << t for t in through),
             brought=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
@@ -592,8 +588,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     compiled = compiled_segment(hardware, segment, bases, translated)
     shared, _ = shared_loops(segment, dims)
     for index, slides in enumerate(segment.slides):     # points that stand for several are not made again by halves
-        resized = {dim for dim in dims if any(slide.shrink > 1 or slide.block > 1 for slide in slides.values())}
-        shared[index] -= resized
+        shared[index] -= {dim for dim, cut in cuts[index].items() if slides[cut].shrink > 1 or slides[cut].block > 1}
     number = {dim: index for index, dim in enumerate(last.dimensions)}
     equal = [pair for pair in combinations(dims, 2) if alike(segment, *pair)]
     adding = {dim for dim in dims if dim not in last.output.dimensions}

@@ -438,7 +438,8 @@ def test_the_least_price_is_that_of_the_best_of_all_covers() -> None:
     alone = {name: LeastLayer(10.0, 10.0, 110.0) for name in "abc"}
     points = {"ab": (17.0, 18.0), "bc": (16.0, 19.0), "abc": (25.0, 27.5)}
     parts: dict[str, LeastLayer | LeastGroup] = {
-        **alone, **{names: LeastGroup(OperatingPoint(*point)) for names, point in points.items()}}
+        **alone, **{names: LeastGroup(Segment(tuple(names), (), (), (), 1), OperatingPoint(*point))
+                    for names, point in points.items()}}
     least = NetworkLeast([
         PathStep("abc".index(names[0]), "abc".index(names[-1]) + 1, tuple(names), part,
                  OperatingPoint(1.0, 0.0) if names == "ab" else NOTHING)
