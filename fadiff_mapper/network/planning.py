@@ -485,7 +485,7 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
         For every candidate the group with mappings and cost, or None if it cannot run.
     """
     groups = [candidate.group for candidate in chosen]
-    batch = batch_key(groups, price.sums, effort)
+    batch = batch_key(groups, price.sums, effort) if saved.file else ""
     mapped = saved.mapped(batch, groups)
     if mapped is None:
         specs = [[results[name].spec for name in candidate.segment.nodes] for candidate in chosen]
