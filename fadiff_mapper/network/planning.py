@@ -59,7 +59,6 @@ from fadiff_mapper.network.tile_mappings import (
     COMPARING,
     LIGHT,
     THOROUGH,
-    BestStrategies,
     TileEffort,
     TileMemory,
     strategies_known,
@@ -122,11 +121,6 @@ NetworkDescent: TypeAlias = Callable[[Workload, Sequence[Result], str, int, Call
 None where nothing can be fused."""
 
 
-def without_mappings(group: FusedGroup) -> FusedGroup:
-    """A group whose tiles are not mapped yet."""
-    return replace(group, layers=tuple(replace(layer, mappings={}) for layer in group.layers))
-
-
 @dataclass
 class SegmentState:
     """What planning knows of one distinct segment."""
@@ -150,9 +144,8 @@ class SegmentState:
 
     def promising(self, price: NetworkPrice) -> Candidate | None:
         """Of the groups that can run and were not searched thoroughly, the one with the best estimate."""
-        found = [Candidate(self.segment, bare, group.promised, group.left_out) for group in self.exact
-                 if (bare := without_mappings(group.group)) not in self.searched]
-        return min(found, key=lambda candidate: price(candidate.estimate), default=None)
+        return min((group.candidate for group in self.exact if group.candidate.group not in self.searched),
+                   key=lambda candidate: price(candidate.estimate), default=None)
 
     def best(self, price: NetworkPrice) -> EvaluatedGroup:
         """The group with the lowest price."""
@@ -427,9 +420,7 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
     """
     if run.over() or not chosen:
         return
-    outcome = evaluated(run.hardware, chosen, run.by_node, run.price, effort.of(run.options.seed, run.options.workers),
-                        run.over, run.saved, run.strategies, run.memory)
-    pairs = list(zip(chosen, outcome, strict=True))
+    pairs = list(zip(chosen, evaluated(run, chosen, run.price, effort), strict=True))
     for candidate, group in pairs:
         state = run.known[candidate.segment.key]
         state.waiting = [other for other in state.waiting if other is not candidate]
@@ -465,39 +456,25 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
     evaluate_candidates(run, list(new.values()), COMPARING, stage)
 
 
-def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, Result],
-              price: NetworkPrice, effort: TileEffort, stopped: Callable[[], bool], saved: Checkpoint,
-              known: BestStrategies, memory: TileMemory | None = None) -> list[EvaluatedGroup | None]:
+def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice,
+              effort: TileEffort) -> list[EvaluatedGroup | None]:
     """Maps all tiles of some candidates and evaluates them exactly. Every tile minimises its share in the network.
 
-    Args:
-        hardware: The design.
-        chosen: The candidates.
-        results: The best mapping of each layer by itself, by name, for its constraints.
-        price: The price of parts of the network.
-        effort: Effort of the searches of tiles.
-        stopped: Asked again and again; once true, the searches end with what they have.
-        saved: Checkpoint; mappings that it knows are not searched again, others are added to it.
-        known: Strategies of tiles to begin with; those that a thorough search finds best are added.
-        memory: Searches of tiles made before; new ones are added. None: there are none.
-
-    Returns:
-        For every candidate the group with mappings and cost, or None if it cannot run.
+    Mappings that the checkpoint knows are not searched again. Returns for every candidate the group with mappings and
+    cost, or None if it cannot run.
     """
-    groups = [candidate.group for candidate in chosen]
-    batch = batch_key(groups, price.sums, effort) if saved.file else ""
-    mapped = saved.mapped(batch, groups)
+    groups, effort = [candidate.group for candidate in chosen], effort.of(run.options.seed, run.options.workers)
+    batch = batch_key(groups, price.sums, effort) if run.saved.file else ""
+    mapped = run.saved.mapped(batch, groups)
     if mapped is None:
-        specs = [[results[name].spec for name in candidate.segment.nodes] for candidate in chosen]
-        mapped = with_mappings(hardware, groups, specs, price.sums, effort, stopped, known, memory)
-        if not stopped():
-            saved.keep_mapped(batch, mapped, known)
-    known.update(saved.strategies(batch))
-    evaluations = memory.evaluations if memory else None
-    costs = iter(checked_costs(hardware, [group for group in mapped if group is not None], evaluations))
+        specs = [[run.by_node[name].spec for name in candidate.segment.nodes] for candidate in chosen]
+        mapped = with_mappings(run.hardware, groups, specs, price.sums, effort, run.over, run.strategies, run.memory)
+        if not run.over():
+            run.saved.keep_mapped(batch, mapped, run.strategies)
+    run.strategies.update(run.saved.strategies(batch))
+    costs = iter(checked_costs(run.hardware, [group for group in mapped if group is not None], run.memory.evaluations))
     return [None if group is None or (cost := next(costs)[1]) is None
-            else EvaluatedGroup(group, cost, candidate.estimate, candidate.left_out)
-            for candidate, group in zip(chosen, mapped, strict=True)]
+            else EvaluatedGroup(candidate, group, cost) for candidate, group in zip(chosen, mapped, strict=True)]
 
 
 def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
@@ -517,8 +494,7 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
             near = []
             for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
                 best = state.best(price)
-                found = neighbours(run.hardware, Candidate(state.segment, best.group, best.point),
-                                   group_bases(state.segment, run.bases), price)[:NEAR]
+                found = neighbours(run.hardware, best.candidate, group_bases(state.segment, run.bases), price)[:NEAR]
                 if best.group.second_reads:
                     found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
                 near += [candidate for candidate in found if candidate.group not in state.tried
@@ -594,7 +570,7 @@ def _lasting_covers(run: PlanningRun) -> list[LastingCover]:
                         if segment.problems[-1].output.dimensions.issuperset(loop.dim for loop in group.group.loops)]
             inside = segment.repeat * sum(base.known[0].compute for base in group_bases(segment, run.bases))
             groups[segment.key] = [
-                PlanPart(Candidate(segment, group.group, group.point, group.left_out), inside, group)
+                PlanPart(replace(group.candidate, group=group.group, estimate=group.point), inside, group)
                 for group in {id(group): group for group in (*exact[:1], *finished[:1])}.values()]
         if groups[segment.key]:
             parts[segment.nodes] = groups[segment.key]
@@ -611,15 +587,12 @@ def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],
     candidates = [replace(version.part.candidate, group=version.group(level), estimate=version.estimate)
                   for version in versions]
     costs = checked_costs(run.hardware, [one.group for one in candidates], run.memory.evaluations)
-    known = [None if cost is None else EvaluatedGroup(one.group, cost, one.estimate, one.left_out)
+    known = [None if cost is None else EvaluatedGroup(one, one.group, cost)
              for one, (_, cost) in zip(candidates, costs, strict=True)]
     short = [index for index, (one, group) in enumerate(zip(candidates, known, strict=True))
              if group is None or price(group.point) > (1 + SHORT) * price(one.estimate)]
-    others = evaluated(
-        run.hardware, [replace(candidates[index], group=without_mappings(candidates[index].group)) for index in short],
-        run.by_node, price, THOROUGH.of(run.options.seed, run.options.workers), run.over, run.saved, run.strategies,
-        run.memory)
-    for index, other in zip(short, others, strict=True):
+    for index, other in zip(short, evaluated(run, [candidates[index] for index in short], price, THOROUGH),
+                            strict=True):
         known[index] = min((group for group in (known[index], other) if group is not None),
                            key=lambda group: price(group.point), default=None)
     return {version.key: group for version, group in zip(versions, known, strict=True)}
