@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 from fadiff_mapper.fusion import FusedGroup, Hardware, Stay
 from fadiff_mapper.fusion.estimates import Candidate, homes
-from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, OperatingPoint, WordCosts
+from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, OperatingPoint, WordCosts, least_path
 from fadiff_mapper.fusion.segments import chains, shared_operands
 from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -314,23 +314,15 @@ class LastingCover:
     def best(self, price: NetworkPrice, hopeful: bool = True) -> list[PartVersion]:
         """The cheapest cover at some prices, with the estimates of versions that are not evaluated, or without these.
         """
-        least, last = {NEW_ROW: 0.0}, dict[State, PartVersion]()    # by state: its least price, and how to get there
-        for version in self.versions:
-            step = version.step
-            value = least[step.before] + self._price(version, price, hopeful)
-            if step.after not in least or value < least[step.after]:
-                least[step.after], last[step.after] = value, version
-        cover: list[PartVersion] = []
-        state: State = (len(self.row.names), frozenset(), 0)
-        while state != NEW_ROW:
-            cover.insert(0, last[state])
-            state = last[state].step.before
-        return cover
+        def at(version: PartVersion) -> float:
+            """The price of a version; infinite for one that cannot run, or of which nothing else is hoped."""
+            if self.unknown(version):
+                return price(version.estimate) if hopeful else inf
+            if not version.step.residents.room:
+                return price(version.estimate)
+            outcome = self.exact[version.key]
+            return inf if outcome is None else price(outcome.point)
 
-    def _price(self, version: PartVersion, price: NetworkPrice, hopeful: bool) -> float:
-        """The price of a version; infinite for one that cannot run, or of which nothing else is hoped."""
-        lasting = version.step.residents.room > 0
-        if not lasting or version.key not in self.exact:
-            return price(version.estimate) if hopeful or not lasting else inf
-        outcome = self.exact[version.key]
-        return inf if outcome is None else price(outcome.point)
+        end: State = len(self.row.names), frozenset(), 0
+        return least_path(((version.step.before, version.step.after, at(version), version)
+                             for version in self.versions), NEW_ROW, end)[1]

@@ -41,7 +41,7 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.candidates import alike, cut_dims, divisions, shared_loops
 from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, homes
-from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, other_reads, summed, word_costs
+from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, least_path, other_reads, summed, word_costs
 from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_all_runs
 from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.constraints import Constraints
@@ -158,12 +158,6 @@ class NetworkLeast:
         """The different layers and groups."""
         return list({id(step.least): step.least for step in self.steps}.values())
 
-    @cached_property
-    def numbered(self) -> list[tuple[PathStep, int, int, int, OperatingPoint]]:
-        """Each step with its states, the number of its layer or group, and its credit, as paths take them."""
-        number = {id(part): index for index, part in enumerate(self.parts)}
-        return [(step, step.before, step.after, number[id(step.least)], step.credit) for step in self.steps]
-
     @property
     def alone(self) -> list[LeastLayer]:
         """Each layer by itself."""
@@ -171,22 +165,13 @@ class NetworkLeast:
 
     def path(self, energy: float, cycles: float) -> tuple[float, list[LeastGroup]]:
         """The least price of all plans at prices per pJ and per cycle, and the groups of a plan that has it."""
-        prices = [part.price(energy, cycles) for part in self.parts]
-        least = [0.0] + [inf] * max(step.after for step in self.steps)  # the price of each state
-        last: list[PathStep | None] = [None] * len(least)   # the step that leads there
-        for step, before, after, part, credit in self.numbered:
-            value = least[before] + prices[part]
-            if credit is not NOTHING:
-                value -= energy * credit.energy_pj + cycles * credit.cycles
-            if value < least[after]:
-                least[after], last[after] = value, step
-        taken: list[LeastGroup] = []
-        end = self.steps[-1].after
-        way = last[end]
-        while way:
-            taken += [way.least] if isinstance(way.least, LeastGroup) else []
-            way = last[way.before]
-        return least[end] + energy * self.besides.energy_pj + cycles * self.besides.cycles, taken
+        prices = {id(part): part.price(energy, cycles) for part in self.parts}
+        least, way = least_path((
+            (step.before, step.after, prices[id(step.least)] if step.credit is NOTHING else
+             prices[id(step.least)] - energy * step.credit.energy_pj - cycles * step.credit.cycles, step.least)
+            for step in self.steps), 0, self.steps[-1].after)
+        return (least + energy * self.besides.energy_pj + cycles * self.besides.cycles,
+                [part for part in reversed(way) if isinstance(part, LeastGroup)])
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price of all plans at prices per pJ and per cycle."""
