@@ -161,34 +161,25 @@ def cut_dims(segment: Segment) -> list[str]:
 
 def alike(segment: Segment, first: str, second: str) -> bool:
     """Whether two dimensions of the last layer are interchangeable in all layers."""
-    pairs = {len(segment.links): (first, second)}
-    for index in reversed(range(len(segment.problems))):
-        if index < len(segment.links):
-            link, slides = segment.links[index], segment.slides[index]
-            first, second = pairs[segment.reader(index)]
-            if first not in link.back or second not in link.back:
-                return False
-            first, second = link.back[first], link.back[second]
-            if slides[first] != slides[second]:
-                return False
-        problem, pairs[index] = segment.problems[index], (first, second)
-        if problem.bounds[first] != problem.bounds[second] or problem.bounds[first] == 1:
+    for index, (problem, one, other) in enumerate(zip(
+            segment.problems, segment.cut_by(first), segment.cut_by(second), strict=True)):
+        if one is None or other is None or problem.bounds[one] != problem.bounds[other] or problem.bounds[one] == 1:
             return False
-        if problem.windows[first] != problem.windows[second]:
+        if problem.windows[one] != problem.windows[other]:
+            return False
+        if index < len(segment.links) and segment.slides[index][one] != segment.slides[index][other]:
             return False
     return True
 
 
-def cuts_whole(segment: Segment, dim: str | None) -> bool:
+def cuts_whole(segment: Segment, dim: str) -> bool:
     """Whether a loop over a dimension of the last layer would cut one that some consumer in the segment needs whole."""
-    cut = {len(segment.links): dim}
-    for index in reversed(range(len(segment.links))):
-        link, reader = segment.links[index], segment.reader(index)
-        if link.put_together and cut[reader] in space_of(segment.problems[reader], link.tensor).dimensions - set(
-                link.dims.values()):
-            return True
-        cut[index] = link.back.get(cut[reader] or "")
-        if cut[index] in segment.whole[index]:
+    cut = segment.cut_by(dim)
+    for index, link in enumerate(segment.links):
+        reader = segment.reader(index)
+        if cut[index] in segment.whole[index] or (
+                link.put_together and cut[reader] in space_of(segment.problems[reader], link.tensor).dimensions - set(
+                    link.dims.values())):
             return True
     return False
 
@@ -202,15 +193,12 @@ def shared_loops(segment: Segment, dims: Sequence[str]) -> tuple[list[set[str]],
     shared: list[set[str]] = [set() for _ in segment.links]
     overlapping = set()
     for dim in dims:
-        # for each layer the dimension that the loop cuts, and whether windows of a link behind it overlap along it
-        cuts: dict[int, tuple[str | None, bool]] = {len(segment.links): (dim, False)}
-        for index in reversed(range(len(segment.links))):
-            behind, halo = cuts[segment.reader(index)]
-            cut = segment.links[index].back.get(behind or "")
-            halo = halo or (cut is not None and segment.slides[index][cut].overlaps)
-            cuts[index] = cut, halo
-            shared[index] |= {dim} if cut is None or halo else set()
-        overlapping |= {dim} if any(halo for _, halo in cuts.values()) else set()
+        halo = [False] * len(segment.problems)     # whether windows of a link behind the layer overlap along the loop
+        for index, cut in reversed(list(enumerate(segment.cut_by(dim)[:-1]))):
+            halo[index] = halo[segment.reader(index)] or (
+                cut is not None and segment.slides[index][cut].overlaps)
+            shared[index] |= {dim} if cut is None or halo[index] else set()
+        overlapping |= {dim} if any(halo) else set()
     return shared, overlapping
 
 
@@ -640,29 +628,22 @@ def _moved(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
                 yield segment, dims
         for end in range(stop - FURTHER, stop + FURTHER + 1):
             if segment := by_nodes.get(chain[start:end]):
-                longer, place = (group, len(segment.links)) if end < stop else (segment, len(group.links))
-                yield segment, _carried(dims, _path(longer, place), end < stop)
+                if end < stop:
+                    cuts = [by_nodes[nodes].cut_by(dim)[len(segment.links)] for dim in dims]
+                    yield segment, tuple(dim for dim in cuts if dim is not None)
+                else:
+                    yield segment, _carried(segment, dims, len(group.links))
     for (nodes, group), (after, other) in pairwise(sorted(plan, key=lambda part: position[part[0][0]])):
         if segment := by_nodes.get(nodes + after):
             yield segment, tuple(loop.dim for loop in other.loops)
-            yield segment, _carried(tuple(loop.dim for loop in group.loops), _path(segment, len(group.links)), False)
+            yield segment, _carried(segment, tuple(loop.dim for loop in group.loops), len(group.links))
 
 
-def _path(layers: Segment | FusedGroup, index: int) -> list[FusedLink]:
-    """The links from layer `index` to the last one."""
-    found = []
-    while index < len(layers.links):
-        found.append(layers.links[index])
-        index = layers.reader(index)
-    return found
-
-
-def _carried(dims: Dims, path: Sequence[FusedLink], back: bool) -> Dims:
-    """Dimensions of the layer at one end of some links as those of the layer at the other end; those not carried are
-    dropped."""
-    for link in reversed(path) if back else path:
-        own = {theirs: mine for mine, theirs in link.dims.items()} if back else link.dims
-        dims = tuple(own[dim] for dim in dims if dim in own)
+def _carried(segment: Segment, dims: Dims, index: int) -> Dims:
+    """Dimensions of layer `index` as those of the last layer; those that no link carries there are dropped."""
+    while index < len(segment.links):
+        link = segment.links[index].dims
+        dims, index = tuple(link[dim] for dim in dims if dim in link), segment.reader(index)
     return dims
 
 

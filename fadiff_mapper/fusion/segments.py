@@ -102,6 +102,13 @@ class Segment:
         """Position of the layer that reads the output of layer `index`, which is not the last one."""
         return index + self.links[index].distance
 
+    def cut_by(self, dim: str) -> list[str | None]:
+        """For each layer the dimension that a shared loop over one of the last layer cuts; None where it cuts none."""
+        cut: list[str | None] = [*(None for _ in self.links), dim]
+        for index in reversed(range(len(self.links))):
+            cut[index] = self.links[index].back.get(cut[self.reader(index)] or "")
+        return cut
+
     @property
     def charged(self) -> bool:
         """True if compute units do operators between its layers, which cost something."""
