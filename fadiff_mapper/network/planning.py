@@ -53,7 +53,7 @@ from fadiff_mapper.network.lasting_tensors import LastingCover, PartVersion, Pla
 from fadiff_mapper.network.network_bound import least_value
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
-from fadiff_mapper.network.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
+from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.result import EvaluatedGroup, LayerAlone
 from fadiff_mapper.network.tile_mappings import (
     COMPARING,
@@ -83,6 +83,9 @@ SHORT = 0.04
 
 NARROWED = 3
 """How often candidates of a segment that fall short are proposed again in smaller tiles. A limit of time."""
+
+TILES_PER_LAYER = 2
+"""Tiles of different shapes that a layer of a group has, as long as it is not mapped, as in plans of networks."""
 
 NEARLY = 0.05
 """Candidates of the plan's groups are evaluated up to this part above them, as estimates may be off by it. By hand."""
@@ -166,7 +169,7 @@ class PlanningRun:
     on_progress: OnProgress
     history: list[dict[str, Any]] = field(default_factory=list)  # seconds, metric and stage of every improvement
     strategies: dict[str, str] = field(default_factory=dict)  # the best strategies for tiles that are known
-    tiles: float = 0.0  # mappings of tiles to write for the best plan so far (`planning_clock.tiles_to_write`)
+    tiles: float = 0.0  # mappings of tiles to write for the best plan so far
     cut: bool = False  # whether there was no time to list all segments
     least: float | None = None  # the metric that no plan undercuts, where a gap is asked for
     memory: TileMemory = field(default_factory=TileMemory)
@@ -244,9 +247,10 @@ class PlanningRun:
 
 
 def _tiles_of(groups: Sequence[CoverPart[Any]]) -> float:
-    """Mappings of tiles to write for a plan, of groups that are not mapped yet as many as is usual."""
-    return tiles_to_write((id(part.plan), sum(len(layer.mappings) or TILES_PER_LAYER
-                                              for layer in part.plan.group.layers)) for part in groups)
+    """Mappings of tiles to evaluate and write for a plan, of groups that are not mapped yet as many as is usual; copies
+    of a group are evaluated once, and written last of all."""
+    return sum({id(part.plan): sum(len(layer.mappings) or TILES_PER_LAYER for layer in part.plan.group.layers)
+                for part in groups}.values())
 
 
 def planned_groups(run: PlanningRun, *, explain: bool = False,

@@ -8,7 +8,7 @@ limit for the error.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
@@ -41,9 +41,6 @@ FILES = 0.25
 """The part of a limit that is kept back at most for the files of layers by themselves: what there is no time for then
 is not written. Set by hand."""
 
-TILES_PER_LAYER = 2
-"""Tiles of different shapes that a layer of a group has, as long as it is not mapped, as in plans of networks."""
-
 
 @dataclass(frozen=True)
 class LastSteps:
@@ -71,7 +68,7 @@ class PlanningClock:
     def left(self, tiles: float = 0.0) -> float:
         """Seconds that are left to the search; infinite without a limit, below 0 where they are over.
 
-        `tiles`: mappings of tiles in the groups of the plan (`tiles_to_write`).
+        `tiles`: mappings of tiles in the groups of the plan that are to be written.
         """
         if self.limit is None:
             return inf
@@ -101,14 +98,6 @@ class PlanningClock:
         return with_grace(inf if self.limit is None else self.start + self.limit, self.stopped)
 
 
-def tiles_to_write(groups: Iterable[tuple[Hashable, int]]) -> int:
-    """Mappings of tiles of groups, each with a key and its number of tiles.
-
-    Equal groups, of the same key, count once, as further copies are written last of all.
-    """
-    return sum(dict(groups).values())
-
-
 def command_clock(limit: float | None, stopped: Callable[[], bool], start: float, workload: Workload) -> PlanningClock:
     """The clock of a command that has just read its network.
 
@@ -123,19 +112,7 @@ def command_clock(limit: float | None, stopped: Callable[[], bool], start: float
     """
     nodes, layers = len(workload.nodes), len(workload.distinct())
     pace = (time.monotonic() - start) / (START_S + nodes * START_PER_NODE_S + layers * START_PER_LAYER_S)
-    aim = None if limit is None else limit + LATE_S
-    return PlanningClock(aim, stopped, start, last_steps(nodes, layers, pace, inf if limit is None else limit))
-
-
-def last_steps(nodes: int, layers: int, pace: float, limit: float = inf) -> LastSteps:
-    """Time that a command takes after its search of a network with so many nodes and distinct layers.
-
-    Args:
-        nodes: Nodes of the network.
-        layers: Its distinct layers.
-        pace: How much longer everything takes than where the constants were measured.
-        limit: Seconds for the whole command.
-    """
-    return LastSteps(pace * (REPORT_S + nodes * REPORT_PER_NODE_S),
-                     min(pace * layers * REPORT_PER_MAPPING_S, FILES * limit),
+    last = LastSteps(pace * (REPORT_S + nodes * REPORT_PER_NODE_S),
+                     min(pace * layers * REPORT_PER_MAPPING_S, inf if limit is None else FILES * limit),
                      pace * (TILE_S + REPORT_PER_MAPPING_S), pace * LAYER_S)
+    return PlanningClock(None if limit is None else limit + LATE_S, stopped, start, last)

@@ -19,15 +19,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network import map_network as map_network_module
 from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.network.planning_clock import (
-    GRACE_S,
-    LAYER_S,
-    LastSteps,
-    PlanningClock,
-    command_clock,
-    last_steps,
-    tiles_to_write,
-)
+from fadiff_mapper.network.planning_clock import GRACE_S, LAYER_S, LastSteps, PlanningClock, command_clock
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result
@@ -48,12 +40,6 @@ def test_time_for_the_last_steps_is_kept_back_and_grows_with_the_plan() -> None:
     assert clock.over(40) and not clock.over_for_layers()
 
 
-def test_tiles_of_equal_groups_are_written_again_but_not_evaluated_again() -> None:
-    assert tiles_to_write([("a", 10), ("b", 4)]) == 14
-    assert tiles_to_write([("a", 10), ("b", 4), ("a", 10)]) == 14
-    assert tiles_to_write([]) == 0
-
-
 def test_layers_by_themselves_may_go_on_for_a_moment() -> None:
     late = PlanningClock(1.0, never, start=time.monotonic() - 1.1)
     assert late.over() and not late.over_for_layers()
@@ -68,17 +54,14 @@ def test_an_interruption_ends_everything() -> None:
 
 
 def test_larger_networks_and_slower_machines_are_given_more_time_for_their_files() -> None:
-    least = last_steps(nodes=10, layers=5, pace=1.0)
-    for more in (last_steps(500, 5, 1.0), last_steps(10, 100, 1.0), last_steps(10, 5, 2.0)):
-        assert more.plan + more.layers > least.plan + least.layers and more.per_tile >= least.per_tile
-    assert last_steps(10, 5, 2.0).per_tile == 2 * least.per_tile
-
-
-def test_a_command_that_began_slowly_expects_to_end_slowly() -> None:
-    workload = load_network("bundled:networks/resnet18")
     now = time.monotonic()
+    small, large = (command_clock(None, never, now - 1.0, load_network(f"bundled:networks/{name}")).last
+                    for name in ("gpt3_6b7_block", "mobilenet_v1"))
+    assert large.plan + large.layers > 1.5 * (small.plan + small.layers)
+    workload = load_network("bundled:networks/resnet18")
     fast, slow = (command_clock(60.0, never, now - spent, workload) for spent in (0.5, 5.0))
     assert slow.last.plan == pytest.approx(10 * fast.last.plan, rel=0.2)
+    assert slow.last.per_tile == pytest.approx(10 * fast.last.per_tile, rel=0.2)
     assert slow.start == now - 5.0, "the limit counts from the beginning of the command"
     assert 60.0 < (fast.limit or 0.0) < 61.0, "two seconds beyond the limit are for the error of the guess"
     assert command_clock(None, never, now, workload).limit is None
