@@ -441,15 +441,15 @@ class LayerInGroup:
     home: int
     written: bool  # whether its output goes to the outermost level
     least: LeastInSteps | None  # of all its work; None: nothing is known
-    # the least energy and cycles of one run of all its work where each word comes from outside once, whether or not
-    # lasting tensors lie in the home
-    whole: OperatingPoint = NOTHING
     done: float = 1.0  # the part of its work that the group has to do
 
     @property
     def once(self) -> OperatingPoint:
-        """The least energy and cycles of one run where each word comes from outside once."""
-        return OperatingPoint(self.done * self.whole.energy_pj, self.done * self.whole.cycles)
+        """The least energy and cycles of one run where each word comes from outside once, whether or not lasting
+        tensors lie in the home."""
+        if self.least is None:
+            return NOTHING
+        return OperatingPoint(self.done * self.least.energy, self.done * self.least.cycles)
 
 
 def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
@@ -463,9 +463,8 @@ def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
     """
     output = spec.problem.output.name
     task = mapping_task(spec, held_at(spec.constraints, home, handed))
-    least = least_in_steps(task.layer, task.space, home, output in handed)
-    return LayerInGroup(spec, home, handed.get(output, True), least,
-                        OperatingPoint(least.energy, least.cycles) if least else NOTHING)
+    return LayerInGroup(spec, home, handed.get(output, True),
+                        least_in_steps(task.layer, task.space, home, output in handed))
 
 
 def held_at(constraints: Constraints, home: int, handed: Mapping[str, bool]) -> Constraints:
