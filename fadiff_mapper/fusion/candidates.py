@@ -248,22 +248,29 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
 def _best_sizes(hardware: Hardware, compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[SizedNest]:
     """At most `KEPT` residency choices of nests in their best tile sizes, the best estimate first, then fewer loops."""
     segment, bases = compiled.segment, compiled.bases
+    sheets = (sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
+              for nest in tile_nests(hardware, segment, bases[-1].outputs_at))
+    return sorted((_finer(compiled, sized, price) for sized in _best_of(sheets, price, limit, KEPT)),
+                  key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
+
+
+def _best_of(sheets: Iterable[Sheet], price: NetworkPrice, limit: float = inf, most: int = 1) -> list[SizedNest]:
+    """At most so many residency choices of nests below a price, each in its best tile sizes, the best estimate first;
+    of equal ones those come first that were given first."""
     rough: list[tuple[float, int, Sheet, int]] = []
-    for nest in tile_nests(hardware, segment, bases[-1].outputs_at):
-        sheet = sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
+    for sheet in sheets:
         rough += [(least, number, sheet, choice)
                   for number, (choice, least) in enumerate(enumerate(sheet.lower_prices(price)), len(rough))
                   if least < limit]
     best: list[tuple[float, int, SizedNest]] = []
     for least, number, sheet, choice in sorted(rough, key=lambda item: item[:2]):
-        bar = best[-1][0] if len(best) == KEPT else limit
+        bar = best[-1][0] if len(best) == most else limit
         if least >= bar:    # lower prices only rise from here on: nothing that follows can compete
             break
         sized = sheet.best_tile_sizes(choice, price, bar)
         if sized is not None:
-            best = sorted([*best, (sized.price, number, sized)], key=lambda item: item[:2])[:KEPT]
-    return sorted((_finer(compiled, sized, price) for _, _, sized in best),
-                  key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
+            best = sorted([*best, (sized.price, number, sized)], key=lambda item: item[:2])[:most]
+    return [sized for _, _, sized in best]
 
 
 def divisions(hardware: Hardware, segment: Segment, constraints: Sequence[Constraints]) -> list[Stay]:
@@ -377,7 +384,7 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
         return []
     sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases, known)
     return [candidate for nest in nests_of(hardware, segment, dims, bases[-1].outputs_at)
-            for sized in _best_of(sheet_of(compiled, nest, sizes), price)
+            for sized in _best_of([sheet_of(compiled, nest, sizes)], price)
             for candidate in with_operators(hardware, sized.candidate(), price)]
 
 
@@ -510,18 +517,7 @@ def _in_sizes(compiled: CompiledSegment, nest: TileNest, price: NetworkPrice,
             size % nest.division.shares.get(dim, 1) for dim, size in zip(nest.dims, own, strict=True))]
     if not sizes or not sizes[0]:
         return []
-    return _best_of(sheet_of(compiled, nest, np.array(sizes, dtype=np.float64).T.copy()), price)
-
-
-def _best_of(sheet: Sheet, price: NetworkPrice) -> list[SizedNest]:
-    """The best sizes and residency of a sheet, as a list of one; empty where nothing fits."""
-    best: SizedNest | None = None
-    bar = inf
-    for least, choice in sorted((least, choice) for choice, least in enumerate(sheet.lower_prices(price))):
-        sized = sheet.best_tile_sizes(choice, price, bar) if least < bar else None
-        if sized is not None:
-            bar, best = sized.price, sized
-    return [best] if best else []
+    return _best_of([sheet_of(compiled, nest, np.array(sizes, dtype=np.float64).T.copy())], price)
 
 
 def _near(bound: int, tile: int, lanes: int) -> set[int]:
