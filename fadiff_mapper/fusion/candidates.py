@@ -231,18 +231,15 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         loops.
     """
     compiled = compiled_segment(hardware, segment, bases, known)
-    if not segment.charged:
-        every = [sized.candidate() for sized in (*_best_sizes(hardware, compiled, price, limit),
-                                                 *_divided(hardware, compiled, price))]
-        return distinct(sorted(every, key=lambda candidate: round(price(candidate.estimate), 9)))
-    limit += price(operators_alone(hardware, segment.links, price.metric))
-    halves = {home: words / 2 for home, words in compiled.usable.items()}  # so that tiles may be there twice
-    found = [candidate for room in (compiled, replace(compiled, usable=halves))
-             for sized in _best_sizes(hardware, room, price, limit)
+    rooms = [compiled]
+    if segment.charged:     # so that tiles may be there twice
+        rooms.append(replace(compiled, usable={home: words / 2 for home, words in compiled.usable.items()}))
+        limit += price(operators_alone(hardware, segment.links, price.metric))
+    found = [candidate for room in rooms for sized in _best_sizes(hardware, room, price, limit)
              for candidate in _around_diagonal(hardware, room, sized, price)]
     found += [candidate for sized in _divided(hardware, compiled, price) for candidate in with_operators(
         hardware, sized.candidate(), price)]
-    return distinct(sorted(found, key=lambda candidate: price(candidate.estimate)))
+    return distinct(sorted(found, key=lambda candidate: round(price(candidate.estimate), 9)))
 
 
 def _best_sizes(hardware: Hardware, compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[SizedNest]:
