@@ -36,7 +36,7 @@ from fadiff_mapper.network.network_bound import least_value
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.network.options import NetworkOptions, check, layer_search
 from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, planned_groups
-from fadiff_mapper.network.planning_clock import PlanningClock
+from fadiff_mapper.network.planning_clock import GRACE_S, PlanningClock
 from fadiff_mapper.network.result import NetworkResult, network_result
 from fadiff_mapper.search.map_layers import map_layers, with_bounds
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task
@@ -147,7 +147,7 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     missing = sorted((index for index, result in enumerate(known) if result is None), key=lambda index: -work[index])
     wanted = [specs[index] for index in missing]
     limited = clock.limit is not None
-    deadline = time.monotonic() + clock.left_for_layers(len(missing)) if limited else None
+    deadline = time.monotonic() + clock.left() + GRACE_S if limited else None
     ample = clock.left() * options.workers > AMPLE_S * len(missing)
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:

@@ -84,9 +84,6 @@ SHORT = 0.04
 NARROWED = 3
 """How often candidates of a segment that fall short are proposed again in smaller tiles. A limit of time."""
 
-TILES_PER_LAYER = 2
-"""Tiles of different shapes that a layer of a group has, as long as it is not mapped, as in plans of networks."""
-
 NEARLY = 0.05
 """Candidates of the plan's groups are evaluated up to this part above them, as estimates may be off by it. By hand."""
 
@@ -169,7 +166,7 @@ class PlanningRun:
     on_progress: OnProgress
     history: list[dict[str, Any]] = field(default_factory=list)  # seconds, metric and stage of every improvement
     strategies: dict[str, str] = field(default_factory=dict)  # the best strategies for tiles that are known
-    tiles: float = 0.0  # mappings of tiles to write for the best plan so far
+    tiles: int = 0  # mappings of tiles to write for the best plan so far
     cut: bool = False  # whether there was no time to list all segments
     least: float | None = None  # the metric that no plan undercuts, where a gap is asked for
     memory: TileMemory = field(default_factory=TileMemory)
@@ -246,10 +243,9 @@ class PlanningRun:
             self.on_progress(stage, value)
 
 
-def _tiles_of(groups: Sequence[CoverPart[Any]]) -> float:
-    """Mappings of tiles to evaluate and write for a plan, of groups that are not mapped yet as many as is usual; copies
-    of a group are evaluated once, and written last of all."""
-    return sum({id(part.plan): sum(len(layer.mappings) or TILES_PER_LAYER for layer in part.plan.group.layers)
+def _tiles_of(groups: Sequence[CoverPart[EvaluatedGroup]]) -> int:
+    """Mappings of tiles to evaluate and write for a plan; copies of a group are evaluated once, and written last."""
+    return sum({id(part.plan): sum(len(layer.mappings) for layer in part.plan.group.layers)
                 for part in groups}.values())
 
 
@@ -375,25 +371,14 @@ def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]
 def _hopeful(run: PlanningRun) -> list[Candidate]:
     """The unevaluated candidates of the plan that would be best if estimates held; none where it has none.
 
-    Only the best waiting candidate of a segment takes part: the next one cannot promise more. Where time is too short
-    to write all of the plan, the candidates that save least are left out.
+    Only the best waiting candidate of a segment takes part: the next one cannot promise more.
     """
     parts, price = _evaluated_parts(run), run.price
     for segment, state in run.every:
         if state.waiting and price(state.waiting[0].estimate) < state.least(price):
             parts.append(CoverPart(segment.nodes, state.waiting[0].estimate, state.waiting[0]))
-    hoped = _best_plan(run, parts)
-    plans = {id(part.plan): part.plan for part in hoped}    # equal segments share a candidate
-    picked = [plan for plan in plans.values() if isinstance(plan, Candidate)]
-    saved = dict.fromkeys(plans, 0.0)
-    for part in hoped:
-        saved[id(part.plan)] += price(summed([run.alone[name] for name in part.nodes])) - price(part.point)
-    written = set(plans)
-    while picked and run.clock.over(_tiles_of([part for part in hoped if id(part.plan) in written])):
-        picked.sort(key=lambda plan: -saved[id(plan)])
-        written -= {id(plan) for plan in picked[len(picked) // 2:]}
-        picked = picked[:len(picked) // 2]
-    return picked
+    plans = {id(part.plan): part.plan for part in _best_plan(run, parts)}   # equal segments share a candidate
+    return [plan for plan in plans.values() if isinstance(plan, Candidate)]
 
 
 def _evaluated_parts(run: PlanningRun) -> list[CoverPart[Any]]:
