@@ -106,7 +106,7 @@ OnProgress = Callable[[str, float], None]
 class DescendedNetwork:
     """What a descent on the relaxed network found (see `gradient.network_descent`)."""
 
-    mappings: Sequence[Sequence[Result]]  # of each distinct layer: its own, then those better in energy or in cycles
+    results: Sequence[Result]  # a mapping of each distinct layer by itself, chosen for the network as a whole
     sigma: Mapping[tuple[str, str], float]  # fusion variable of each link in the best restart, by the names of layers
     # gives the candidates of some segments by the segment's key, from the design, the segments, each layer by itself by
     # name, the price of parts of the network, and whether time is over
