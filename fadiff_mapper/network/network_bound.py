@@ -44,13 +44,13 @@ from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, co
 from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, least_path, other_reads, summed, word_costs
 from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_all_runs
 from fadiff_mapper.fusion.tile_steps import space_of
-from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import GroupBound, LayerLeast, ProductUnits
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.network.lasting_tensors import NEW_ROW, NOBODY, LastingRow, Residents, lasting_rows, row_steps
 from fadiff_mapper.network.one_design import by_node, repeats_of
+from fadiff_mapper.network.tile_mappings import held_at
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.mapping_task import mapping_task
@@ -465,18 +465,6 @@ def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
     task = mapping_task(spec, held_at(spec.constraints, home, handed))
     return LayerInGroup(spec, home, handed.get(output, True),
                         least_in_steps(task.layer, task.space, home, output in handed))
-
-
-def held_at(constraints: Constraints, home: int, handed: Mapping[str, bool]) -> Constraints:
-    """Constraints with some data spaces in a level, each with whether levels outside of it may keep it, too."""
-    keeping = list(constraints.levels)
-    for name, written in handed.items():
-        keeping[home] = replace(keeping[home], keep=keeping[home].keep | {name},
-                                bypass=keeping[home].bypass - {name})
-        keeping[home + 1:] = [
-            here if written else replace(here, keep=here.keep - {name}, bypass=here.bypass | {name})
-            for here in keeping[home + 1:]]
-    return replace(constraints, levels=tuple(keeping))
 
 
 def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup], costs: WordCosts,
