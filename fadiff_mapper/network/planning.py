@@ -49,7 +49,7 @@ from fadiff_mapper.fusion.prices import (
 )
 from fadiff_mapper.fusion.segments import RUNS, Segment, chains, runs_in_order, segments
 from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
-from fadiff_mapper.network.lasting_tensors import LastingCover, PartVersion, PlanPart, VersionKey, lasting_rows
+from fadiff_mapper.network.lasting_tensors import LastingCover, PartVersion, PlanPart, VersionKey, lasting_rows, runs_of
 from fadiff_mapper.network.network_bound import least_value
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
@@ -514,18 +514,19 @@ def _search_promising(run: PlanningRun) -> None:
 
 def _with_lasting_tensors(run: PlanningRun, plan: list[CoverPart[EvaluatedGroup]]) -> list[CoverPart[EvaluatedGroup]]:
     """The best plan with lasting tensors (`lasting_tensors`); the given one where none is better."""
-    covers = [] if run.over() else _lasting_covers(run)
-    for left in reversed(range(ROUNDS if covers else 0)):   # the last round without estimates
+    cover = None if run.over() else _lasting_cover(run)
+    if cover is None:
+        return plan
+    for left in reversed(range(ROUNDS)):    # the last round without estimates
         price = NetworkPrice(covered_total(run.alone, plan, run.joined), run.options.metric)
-        best = [(cover, cover.best(price, hopeful=left > 0 and not run.over())) for cover in covers]
-        hoped = [part for cover, versions in best for part in cover.cover_parts(versions)]
+        versions = cover.best(price, hopeful=left > 0 and not run.over())
+        hoped = cover.cover_parts(versions)
         if run.value(hoped) > run.value(plan) * (1 - WORTH):
             break
-        unknown = {version.key: version for cover, versions in best for version in versions if cover.unknown(version)}
+        unknown = {version.key: version for version in versions if cover.unknown(version)}
         if unknown:
-            covers[0].exact.update(_evaluated_versions(run, list(unknown.values()), price))
-        elif not run.clock.over(_tiles_of(hoped)) and runs_in_order(
-                run.workload, [nodes for cover, versions in best for nodes in cover.runs(versions)]):
+            cover.exact.update(_evaluated_versions(run, list(unknown.values()), price))
+        elif not run.clock.over(_tiles_of(hoped)) and runs_in_order(run.workload, runs_of(versions)):
             plan = hoped
             run.note(LASTING, plan)
         else:
@@ -533,11 +534,11 @@ def _with_lasting_tensors(run: PlanningRun, plan: list[CoverPart[EvaluatedGroup]
     return plan
 
 
-def _lasting_covers(run: PlanningRun) -> list[LastingCover]:
-    """The rows of layers, if any has tensors that may last, with the layers by themselves and the evaluated groups."""
+def _lasting_cover(run: PlanningRun) -> LastingCover | None:
+    """The layers by themselves and the evaluated groups, in rows; None where no row has tensors that may last."""
     rows = lasting_rows(run.workload, run.hardware, {name: result.spec for name, result in run.by_node.items()})
     if not any(row.tensors for row in rows):
-        return []
+        return None
     price, repeats, level = run.price, repeats_of(run.workload), homes(run.hardware)[0]
     alone, groups = dict[tuple[int, int], PlanPart](), dict[Hashable, list[PlanPart]]()
     parts: dict[tuple[str, ...], list[PlanPart]] = {}
@@ -564,9 +565,7 @@ def _lasting_covers(run: PlanningRun) -> list[LastingCover]:
         if groups[segment.key]:
             parts[segment.nodes] = groups[segment.key]
     usable = run.hardware.arch.levels[run.hardware.level(level)].usable
-    known: dict[VersionKey, EvaluatedGroup | None] = {}
-    return [LastingCover(row, parts, run.by_nodes, inf if usable is None else usable, run.word_costs, known)
-            for row in rows]
+    return LastingCover(rows, parts, run.by_nodes, inf if usable is None else usable, run.word_costs)
 
 
 def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],
