@@ -78,18 +78,14 @@ time."""
 
 SIZES = {1: 40, 2: 20, 3: 10}
 """Tile sizes that are tried of each loop of a nest, by the number of its loops; `_finer` tries more around the best.
-
-Fewer miss better plans on small arrays, more find none.
-"""
+Fewer miss better plans on small arrays, more find none."""
 
 MOST_STEPS, MOST_ALONG = 2 ** 20, 2 ** 11
 """Steps of a group, and of one of its loops, at most: a limit of time for the exact evaluation."""
 
 KEPT = 16
-"""Candidates of a segment, each with another nest or other resident operands.
-
-At most `NetworkOptions.kept` of them are evaluated exactly. Fewer miss better plans, more find none.
-"""
+"""Candidates of a segment, each with another nest or other resident operands. Fewer miss better plans, more find
+none."""
 
 FINER = 16
 """Parts into which `_finer` divides a tile size, to try ten to twenty-three of them. Set by hand."""

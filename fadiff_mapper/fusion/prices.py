@@ -50,10 +50,6 @@ class OperatingPoint:
         """Energy-delay product in pJ * cycles."""
         return self.energy_pj * self.cycles
 
-    def price(self, total: OperatingPoint) -> float:
-        """The part's price in the EDP of a network with the sums `total` (`NetworkPrice`)."""
-        return NetworkPrice(total)(self)
-
     def times(self, count: int) -> OperatingPoint:
         """The part, run so many times."""
         return OperatingPoint(count * self.energy_pj, count * self.cycles)

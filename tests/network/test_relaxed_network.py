@@ -253,11 +253,11 @@ def test_the_loss_is_close_to_what_the_decoded_group_really_costs() -> None:
     bases = {name: layer_base(result) for name, result in results.items()}
     segment, = pairs_of(TOGETHER).values()
     total = unfused(TOGETHER)
-    found, = decoded_groups(hardware, [segment], relaxed(TOGETHER), descended(TOGETHER), bases,
-                            NetworkPrice(total)).values()
-    best = min(found, key=lambda one: one.estimate.price(total))
+    price = NetworkPrice(total)
+    found, = decoded_groups(hardware, [segment], relaxed(TOGETHER), descended(TOGETHER), bases, price).values()
+    best = min(found, key=lambda one: price(one.estimate))
     group, = with_mappings(hardware, [best.group], [[results[name].spec for name in segment.nodes]],
-                           NetworkPrice(total).sums, LIGHT)
+                           price.sums, LIGHT)
     assert group
     exact = evaluate_group(hardware, group)
     assert exact.edp < 0.7 * total.edp
