@@ -141,8 +141,7 @@ def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
 
 def linked_dims(segment: Segment) -> set[str]:
     """Dimensions of the last layer that move along an intermediate."""
-    return {dim for index, link in enumerate(segment.links) if segment.reader(index) == len(segment.links)
-            for dim in link.dims.values()}
+    return {dim for link in segment.into(len(segment.links)) for dim in link.dims.values()}
 
 
 def cut_dims(segment: Segment) -> list[str]:

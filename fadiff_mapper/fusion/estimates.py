@@ -183,15 +183,8 @@ def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[Layer
 
     levels = {name: hardware.level(name) for name in homes(hardware)}
     words = {name: hardware.arch.levels[index].usable for name, index in levels.items()}
-    linked: list[str | None] = [None] * len(segment.problems)
-    further: list[tuple[str, ...]] = [()] * len(segment.problems)
-    for index, link in enumerate(segment.links):
-        if link.distance == 1:
-            linked[index + 1] = link.tensor
-        else:
-            further[segment.reader(index)] += (link.tensor,)
-    layers = [translated(partial(_compiled_layer, levels), *parts)
-              for parts in zip(segment.problems, linked, further, bases, strict=True)]
+    layers = [translated(partial(_compiled_layer, levels), problem, base, *segment.into(index))
+              for index, (problem, base) in enumerate(zip(segment.problems, bases, strict=True))]
     links = [translated(_compiled_link, link, segment.slides[index], segment.problems[index],
                         segment.problems[segment.reader(index)]) for index, link in enumerate(segment.links)]
     shared = [(one.layer, segment.problems[one.layer].dataspace_names().index(one.operand),
@@ -200,20 +193,17 @@ def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[Layer
                            FusedSegment(layers, links, float(segment.repeat), shared))
 
 
-def _compiled_layer(levels: Mapping[str, int], problem: Problem, linked: str | None, further: Sequence[str],
-                    base: LayerBase) -> SegmentLayer:
-    """The kernel's form of a layer.
-
-    `levels`: the homes with their indices; `linked`, `further`: what the layer right before it and others hand on.
-    """
+def _compiled_layer(levels: Mapping[str, int], problem: Problem, base: LayerBase, *before: FusedLink) -> SegmentLayer:
+    """The kernel's form of a layer; `levels`: the homes with their indices, `before`: the links that lead to it."""
     names, position = problem.dataspace_names(), {dim: index for index, dim in enumerate(problem.dimensions)}
     return SegmentLayer(
         bounds=list(problem.bounds.values()),
         known=[(own.compute, [own.lanes.get(dim, 1) for dim in problem.dimensions]) for own in base.known],
         spaces=[[[(position[term.dimension], term.coefficient) for term in rank] for rank in space.ranks]
                 for space in problem.dataspaces],
-        output=names.index(problem.output.name), linked=-1 if linked is None else names.index(linked),
-        handed=sum(1 << names.index(name) for name in (linked, *further) if name is not None),
+        output=names.index(problem.output.name),
+        linked=next((names.index(link.tensor) for link in before if link.distance == 1), -1),
+        handed=sum(1 << names.index(link.tensor) for link in before),
         inside=base.inside, sums_room=base.sums_room, read=base.costs.read[-1], write=base.costs.written,
         words_per_cycle=base.costs.bandwidth,
         home_reads=[base.home_reads.get(level, {}).get(name, 0.0) for level in levels for name in names],

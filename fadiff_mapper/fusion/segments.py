@@ -30,7 +30,7 @@ from itertools import pairwise
 from math import prod
 
 from fadiff_mapper.base.deadline import Over, never
-from fadiff_mapper.fusion.fused_group import FusedLink, LinkOperator, SecondRead, Stay
+from fadiff_mapper.fusion.fused_group import FusedLink, LayerTree, LinkOperator, SecondRead, Stay
 from fadiff_mapper.fusion.tile_steps import read_slide, space_of
 from fadiff_mapper.inputs.native.problem import literal_bits
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
@@ -71,7 +71,7 @@ class SharedOperand:
 
 
 @dataclass(frozen=True)
-class Segment:
+class Segment(LayerTree):
     """Layers that follow one another, as one group could run them."""
 
     nodes: tuple[str, ...]  # names of the layers
@@ -97,10 +97,6 @@ class Segment:
         if len(self.slides) < len(self.links):
             object.__setattr__(self, "slides", tuple(
                 _slides(link, self.problems[self.reader(index)]) for index, link in enumerate(self.links)))
-
-    def reader(self, index: int) -> int:
-        """Position of the layer that reads the output of layer `index`, which is not the last one."""
-        return index + self.links[index].distance
 
     def cut_by(self, dim: str) -> list[str | None]:
         """For each layer the dimension that a shared loop over one of the last layer cuts; None where it cuts none."""

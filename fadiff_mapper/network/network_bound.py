@@ -281,7 +281,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                 segment.nodes, segment.problems, needed_shares(segment), strict=True)):
             # what an earlier layer has brought may lie there, too
             handed = dict.fromkeys([
-                *(link.tensor for before, link in enumerate(segment.links) if segment.reader(before) == index),
+                *(link.tensor for link in segment.into(index)),
                 *(one.operand for one in segment.shared if one.layer == index),
                 *sorted(operand for layer, operand, there in own.operands if there and layer == index)], False)
             if index + 1 < len(segment.nodes):
@@ -500,8 +500,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         assert layer.least
         keep = layer.spec.constraints.levels[home].keep
         lasting = {operand: there for number, operand, there in residents.operands if number == index}
-        read = {link.tensor for before, link in enumerate(segment.links) if segment.reader(before) == index}
-        read |= lasting.keys()
+        read = {link.tensor for link in segment.into(index)} | lasting.keys()
         brought = {one.operand for one in segment.shared if one.layer == index}
         outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
         # windows that spatial loops divide may round to nothing
