@@ -157,7 +157,7 @@ def cut_dims(segment: Segment) -> list[str]:
 def alike(segment: Segment, first: str, second: str) -> bool:
     """Whether two dimensions of the last layer are interchangeable in all layers."""
     for index, (problem, one, other) in enumerate(zip(
-            segment.problems, segment.cut_by(first), segment.cut_by(second), strict=True)):
+            segment.problems, segment.cuts[first], segment.cuts[second], strict=True)):
         if one is None or other is None or problem.bounds[one] != problem.bounds[other] or problem.bounds[one] == 1:
             return False
         if problem.windows[one] != problem.windows[other]:
@@ -169,7 +169,7 @@ def alike(segment: Segment, first: str, second: str) -> bool:
 
 def cuts_whole(segment: Segment, dim: str) -> bool:
     """Whether a loop over a dimension of the last layer would cut one that some consumer in the segment needs whole."""
-    cut = segment.cut_by(dim)
+    cut = segment.cuts[dim]
     for index, link in enumerate(segment.links):
         reader = segment.reader(index)
         if cut[index] in segment.whole[index] or (
@@ -189,7 +189,7 @@ def shared_loops(segment: Segment, dims: Sequence[str]) -> tuple[list[set[str]],
     overlapping = set()
     for dim in dims:
         halo = [False] * len(segment.problems)     # whether windows of a link behind the layer overlap along the loop
-        for index, cut in reversed(list(enumerate(segment.cut_by(dim)[:-1]))):
+        for index, cut in reversed(list(enumerate(segment.cuts[dim][:-1]))):
             halo[index] = halo[segment.reader(index)] or (
                 cut is not None and segment.slides[index][cut].overlaps)
             shared[index] |= {dim} if cut is None or halo[index] else set()
@@ -240,8 +240,8 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
 def _best_sizes(hardware: Hardware, compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[SizedNest]:
     """At most `KEPT` residency choices of nests in their best tile sizes, the best estimate first, then fewer loops."""
     segment, bases = compiled.segment, compiled.bases
-    sheets = (sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
-              for nest in tile_nests(hardware, segment, bases[-1].outputs_at))
+    sheets = [sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
+              for nest in tile_nests(hardware, segment, bases[-1].outputs_at)]
     return sorted((_finer(compiled, sized, price) for sized in _best_of(sheets, price, limit, KEPT)),
                   key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
 
@@ -617,7 +617,7 @@ def _moved(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
         for end in range(stop - FURTHER, stop + FURTHER + 1):
             if segment := by_nodes.get(chain[start:end]):
                 if end < stop:
-                    cuts = [by_nodes[nodes].cut_by(dim)[len(segment.links)] for dim in dims]
+                    cuts = [by_nodes[nodes].cuts[dim][len(segment.links)] for dim in dims]
                     yield segment, tuple(dim for dim in cuts if dim is not None)
                 else:
                     yield segment, _carried(segment, dims, len(group.links))

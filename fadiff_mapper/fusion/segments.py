@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from math import prod
@@ -98,12 +98,16 @@ class Segment(LayerTree):
             object.__setattr__(self, "slides", tuple(
                 _slides(link, self.problems[self.reader(index)]) for index, link in enumerate(self.links)))
 
-    def cut_by(self, dim: str) -> list[str | None]:
-        """For each layer the dimension that a shared loop over one of the last layer cuts; None where it cuts none."""
-        cut: list[str | None] = [*(None for _ in self.links), dim]
-        for index in reversed(range(len(self.links))):
-            cut[index] = self.links[index].back.get(cut[self.reader(index)] or "")
-        return cut
+    @cached_property
+    def cuts(self) -> dict[str, list[str | None]]:
+        """Dimension of the last layer -> what a shared loop over it cuts of each layer; None where it cuts nothing."""
+        found = {}
+        for dim in self.problems[-1].bounds:
+            cut: list[str | None] = [*(None for _ in self.links), dim]
+            for index in reversed(range(len(self.links))):
+                cut[index] = self.links[index].back.get(cut[self.reader(index)] or "")
+            found[dim] = cut
+        return found
 
     @property
     def charged(self) -> bool:
