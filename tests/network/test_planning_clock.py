@@ -23,6 +23,7 @@ from fadiff_mapper.network.planning_clock import GRACE_S, PlanningClock, command
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result
+from fadiff_mapper.workload import Workload
 
 
 def never() -> bool:
@@ -52,17 +53,19 @@ def test_an_interruption_ends_everything() -> None:
 
 
 def test_larger_networks_and_slower_machines_are_given_more_time_for_their_files() -> None:
-    now = time.monotonic()
-    small, large = (command_clock(None, never, now - 1.0, load_network(f"bundled:networks/{name}"))
-                    for name in ("gpt3_6b7_block", "mobilenet_v1"))
-    assert large.plan + large.layers > 1.5 * (small.plan + small.layers)
-    workload = load_network("bundled:networks/resnet18")
-    fast, slow = (command_clock(60.0, never, now - spent, workload) for spent in (0.5, 5.0))
+    """A command that began slowly expects to end slowly."""
+    small, large = (load_network(f"bundled:networks/{name}") for name in ("gpt3_6b7_block", "mobilenet_v1"))
+
+    def clock_after(spent: float, workload: Workload, limit: float | None = None) -> PlanningClock:
+        return command_clock(limit, never, time.monotonic() - spent, workload)
+
+    fast, slow, larger = clock_after(50.0, small), clock_after(500.0, small), clock_after(50.0, large)
+    assert larger.plan + larger.layers > 1.5 * (fast.plan + fast.layers)
     assert slow.plan == pytest.approx(10 * fast.plan, rel=0.2)
     assert slow.per_tile == pytest.approx(10 * fast.per_tile, rel=0.2)
-    assert slow.start == now - 5.0, "the limit counts from the beginning of the command"
-    assert 60.0 < (fast.limit or 0.0) < 61.0, "two seconds beyond the limit are for the error of the guess"
-    assert command_clock(None, never, now, workload).limit is None
+    assert fast.spent() == pytest.approx(50.0, abs=5.0), "the limit counts from the beginning of the command"
+    assert fast.limit is None
+    assert 60.0 < (clock_after(50.0, small, 60.0).limit or 0.0) < 61.0, "two seconds are for the error of the guess"
 
 
 def test_segments_are_listed_from_short_to_long_as_long_as_there_is_time() -> None:
