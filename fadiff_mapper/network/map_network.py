@@ -171,36 +171,23 @@ def padded_layers(results: Sequence[Result], options: SearchOptions,
         wider = {dim: padded(bound) for dim, bound in bounds.items() if padded(bound) != bound}
         specs += [(index, replace(spec, problem=replace(spec.problem, bounds={**bounds, **own}))) for own in (
             [wider] if wider else []) + ([{dim: bound} for dim, bound in wider.items()] if len(wider) > 1 else [])]
-    places: list[int] = []
-    tasks: list[MappingTask] = []
+    posed: list[tuple[int, Spec, MappingTask]] = []
     for (index, spec), layer in zip(specs, layers_of([spec for _, spec in specs]), strict=True):
         with suppress(FadiffError):  # constraints that the padded bounds cannot meet
-            tasks.append(checked_task(spec, layer))
-            places.append(index)
+            posed.append((index, spec, checked_task(spec, layer)))
+    outcomes = search_all([task for *_, task in posed], replace(options, metrics=("delay",)), stopped=stopped)
+    legal = [(*own, outcome.nest) for own, outcome in zip(posed, outcomes, strict=True) if outcome.legal]
+    stats = evaluate_nests([spec for _, spec, *_ in legal], [task.layer for _, _, task, _ in legal],
+                           [nest for *_, nest in legal])
     found: list[list[Result]] = [[] for _ in results]
-    outcomes = _searched([results[index] for index in places], tasks, replace(options, metrics=("delay",)), stopped)
-    for index, mapped in zip(places, outcomes, strict=True):
-        if mapped is not None:
-            found[index].append(mapped)
+    for (index, spec, _, nest), own in zip(legal, stats, strict=True):
+        found[index].append(with_nest(replace(results[index], spec=spec), nest, own))
     return found
 
 
 def padded(bound: int) -> int:
     """The least number from a bound on that is a power of two, or three times one."""
     return min(odd << max(-(-bound // odd) - 1, 0).bit_length() for odd in (1, 3))
-
-
-def _searched(results: Sequence[Result], tasks: Sequence[MappingTask], options: SearchOptions,
-              stopped: Callable[[], bool]) -> list[Result | None]:
-    """The results with mappings that other searches find, of the problems of these; None where none is legal."""
-    outcomes = search_all(tasks, options, stopped=stopped) if tasks else []
-    legal = [index for index, outcome in enumerate(outcomes) if outcome.legal]
-    specs = {index: replace(results[index].spec, problem=tasks[index].layer.problem) for index in legal}
-    stats = evaluate_nests(list(specs.values()), [tasks[index].layer for index in legal],
-                           [outcomes[index].nest for index in legal])
-    found = {index: with_nest(replace(results[index], spec=specs[index]), outcomes[index].nest, own)
-             for index, own in zip(legal, stats, strict=True)}
-    return [found.get(index) for index in range(len(results))]
 
 
 def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:
