@@ -183,8 +183,8 @@ class PlanningRun:
 
     def __post_init__(self) -> None:
         """Adds `bases` (each layer by itself as estimates need it, which planning corrects), `alone` (energy and cycles
-        of each, all repeats together), `joined` (reads of other inputs of element-wise operators) and `total` (energy
-        and cycles of the network by which parts are priced: layer by layer, later those of a plan)."""
+        of each, all repeats together), `joined` (reads of other inputs of element-wise operators) and `price` (of parts
+        of the network, layer by layer)."""
         spec = self.results[0].spec
         self.hardware = Hardware(spec.arch, spec.tables)
         self.by_node = by_node(self.workload, self.results)
@@ -194,7 +194,7 @@ class PlanningRun:
         self.alone = {name: base.whole.times(repeats[name]) for name, base in self.bases.items()}
         self.joined = other_reads(self.workload, spec, metric=self.options.metric)
         self.word_costs = word_costs(spec)
-        self.total = covered_total(self.alone, (), self.joined)
+        self.price = self.price_at(())
 
     def take_segments(self, found: Sequence[Segment]) -> None:
         """Takes up the segments of the network, none of them with candidates."""
@@ -207,10 +207,9 @@ class PlanningRun:
         """All segments."""
         return [segment for segment, _ in self.every]
 
-    @property
-    def price(self) -> NetworkPrice:
-        """The price of parts of the network at present."""
-        return NetworkPrice(self.total, self.options.metric)
+    def price_at(self, groups: Sequence[CoverPart[Any]]) -> NetworkPrice:
+        """The price of parts of the network at a plan with some groups."""
+        return NetworkPrice(covered_total(self.alone, groups, self.joined), self.options.metric)
 
     def hoped(self, nodes: tuple[str, ...]) -> float:
         """The lowest price of a layer by itself, or of layers as one group as far as is known or estimated."""
@@ -518,7 +517,7 @@ def _evaluate_least(run: PlanningRun) -> None:
     before = inf
     while run.bounded and not run.over() and (value := run.value(plan := best_known_plan(run))) < before:
         before, price, found = value, run.price, list[Candidate]()
-        energy, cycles = NetworkPrice(covered_total(run.alone, plan, run.joined), run.options.metric).sums
+        energy, cycles = run.price_at(plan).sums
         for group in run.bounded.path(1 / energy, 1 / cycles)[1]:
             if not (sizes := group.sizes(1 / energy, 1 / cycles)):
                 continue
@@ -557,7 +556,7 @@ def _with_lasting_tensors(run: PlanningRun, plan: list[CoverPart[EvaluatedGroup]
     if cover is None:
         return plan
     for left in reversed(range(ROUNDS)):    # the last round without estimates
-        price = NetworkPrice(covered_total(run.alone, plan, run.joined), run.options.metric)
+        price = run.price_at(plan)
         versions = cover.best(price, hopeful=left > 0 and not run.over())
         hoped = cover.cover_parts(versions)
         if run.value(hoped) > run.value(plan) * (1 - WORTH):

@@ -330,7 +330,7 @@ def tile_outcomes(wanted: Sequence[tuple[TileShape, TileStrategy]], options: Sea
         every = {key: tile.task(strategy, key[2], memory) for key, (tile, strategy) in keys.items() if key not in known}
         # A tile may contradict constraints that its layer meets, such as a fixed factor of a dimension that it cuts.
         tasks = {key: task for key, task in every.items() if not task.impossible}
-        outcomes = search_all(list(tasks.values()), options, stopped=stopped) if tasks else []
+        outcomes = search_all(list(tasks.values()), options, stopped=stopped)
         known.update(dict.fromkeys(every))
         known.update(zip(tasks, (replace(outcome, history=()) for outcome in outcomes), strict=True))
 

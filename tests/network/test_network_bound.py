@@ -312,7 +312,7 @@ def exact_points(run: PlanningRun, drawn: Sequence[tuple[Place, FusedGroup]],
     fitting = [(place, group) for place, group in drawn if fits(run, group)][:12]
     mapped = with_mappings(run.hardware, [group for _, group in fitting], [
         [run.by_node[name].spec for name in place.nodes] for place, _ in fitting],
-        (run.total.energy_pj, run.total.cycles), LIGHT, memory=memory)
+        run.price.sums, LIGHT, memory=memory)
     legal = [(place, group) for (place, _), group in zip(fitting, mapped, strict=True) if group]
     for (place, group), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
         if cost:
