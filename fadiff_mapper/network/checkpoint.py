@@ -11,9 +11,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from fractions import Fraction
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -146,26 +145,17 @@ class Checkpoint:
 
 def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], effort: TileEffort) -> str:
     """Hashes a batch of groups, without their mappings, and how these are searched: effort, and the network's sums."""
-    return _digest([_plain(groups), sums, effort.options.as_dict(), effort.deep and effort.deep.as_dict(),
-                    effort.known_too], sort_keys=True)
+    return _digest([groups, sums, effort.options.as_dict(), effort.deep and effort.deep.as_dict(), effort.known_too])
 
 
-def _digest(content: Any, **written: Any) -> str:
-    """The SHA-256 of a value as JSON, written with some arguments of `json.dumps`."""
-    return hashlib.sha256(json.dumps(content, **written).encode()).hexdigest()
+def _digest(content: Any) -> str:
+    """The SHA-256 of a value as JSON, with every field; entries by shape, as of mappings of tiles, are left out."""
+    def plain(value: Any) -> Any:
+        if is_dataclass(value):
+            return {part.name: getattr(value, part.name) for part in fields(value)}
+        return sorted(value) if isinstance(value, frozenset) else str(value)    # sets have another order in each run
 
-
-def _plain(value: Any) -> Any:
-    """A value as JSON for its hash, with every field; sets, whose order differs from run to run, are sorted."""
-    if is_dataclass(value):
-        return [_plain(getattr(value, part.name)) for part in fields(value)]
-    if isinstance(value, Mapping):
-        return [[_plain(key), _plain(item)] for key, item in value.items()]
-    if isinstance(value, frozenset):
-        return sorted(value)
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, Fraction) else value
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=plain, skipkeys=True).encode()).hexdigest()
 
 
 def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple[Spec, ...],
@@ -180,7 +170,7 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
     layers = [[merged_input(spec), spec.constraints.native] for spec in specs]
     nodes = [[node.name, node.kind, list(node.inputs), node.layer.repeat if node.layer else 0]
              for node in workload.nodes]
-    head = {"version": __version__, "network": workload.name, "layers_of": _digest(layers, sort_keys=True, default=str),
+    head = {"version": __version__, "network": workload.name, "layers_of": _digest(layers),
             "links_of": _digest(nodes), "metric": options.metric, "seed": str(options.seed)}
     path = Path(file)
     if not path.exists():
