@@ -108,9 +108,9 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     if descended:
         results = tuple(descended.results)
     padded: list[list[Result]] = [[] for _ in results]
-    if options.fuse and clock.left() * options.workers > AMPLE_S * len(results) and not clock.over_for_layers():
+    if options.fuse and clock.left() * options.workers > AMPLE_S * len(results) and not clock.over():
         light = SearchOptions(seed=options.seed, threads=options.workers, effort="light")
-        padded = padded_layers(results, light, clock.over_for_layers)
+        padded = padded_layers(results, light, clock.over)
     run = PlanningRun(workload, options, results, padded, descended, clock, saved, on_progress)
     run.note("layers")
     # reasons and bounds are for the reader alone; the caller of a given mapping has its own

@@ -66,10 +66,6 @@ class PlanningClock:
         """Whether the search has to come to an end; `tiles` as for `left`."""
         return self.stopped() or self.left(tiles) < 0
 
-    def over_for_layers(self) -> bool:
-        """Whether the search of layers by themselves has to come to an end."""
-        return self.stopped() or self.left() < -GRACE_S
-
     def over_for_files(self) -> bool:
         """Whether the files of mappings that are not written yet have to be left out, as those of the plan follow."""
         return self.limit is not None and self.spent() > self.limit + GRACE_S - self.plan

@@ -19,7 +19,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network import map_network as map_network_module
 from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.network.planning_clock import GRACE_S, PlanningClock, command_clock
+from fadiff_mapper.network.planning_clock import PlanningClock, command_clock
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result
@@ -38,18 +38,11 @@ def test_time_for_the_last_steps_is_kept_back_and_grows_with_the_plan() -> None:
     clock = PlanningClock(10.0, never, start=time.monotonic() - 5, plan=1.5, layers=0.5, per_tile=0.1)
     assert clock.left() == pytest.approx(3.0, abs=0.5) and not clock.over()
     assert clock.left(20) == pytest.approx(1.0, abs=0.5) and not clock.over(20)
-    assert clock.over(40) and not clock.over_for_layers()
-
-
-def test_layers_by_themselves_may_go_on_for_a_moment() -> None:
-    late = PlanningClock(1.0, never, start=time.monotonic() - 1.1)
-    assert late.over() and not late.over_for_layers()
-    assert PlanningClock(1.0, never, start=time.monotonic() - 1.1 - GRACE_S).over_for_layers()
+    assert clock.over(40)
 
 
 def test_an_interruption_ends_everything() -> None:
-    clock = PlanningClock(None, lambda: True)
-    assert clock.over() and clock.over_for_layers()
+    assert PlanningClock(None, lambda: True).over()
 
 
 def test_larger_networks_and_slower_machines_are_given_more_time_for_their_files() -> None:
