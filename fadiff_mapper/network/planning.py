@@ -93,8 +93,8 @@ NEARLY = 0.05
 """Candidates of the plan's groups are evaluated up to this part above them, as estimates may be off by it. By hand."""
 
 NEAR, CLIMBS = 6, 5
-"""Other candidates for each group of the plan, and neighbouring tile sizes, that are tried in one step of its descent,
-and such steps at most."""
+"""Neighbouring tile sizes of each group of the plan that are tried in one step of its descent, and such steps at
+most."""
 
 ROUNDS = 12
 """How often the plan with lasting tensors is found, and what it hopes for is evaluated. A limit of time."""
@@ -487,12 +487,9 @@ def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice
 
 
 def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
-    """Refines groups of the plan, given by their layers: other candidates that are nearly as good, a descent over tile
-    sizes, and a longer search of mappings."""
+    """Refines groups of the plan, given by their layers, by a descent over tile sizes."""
     used = {segment.key: state for segment, state in run.every if segment.nodes in planned}
     price = run.price
-    evaluate_candidates(run, [candidate for state in used.values() for candidate in state.waiting[:NEAR]
-                              if price(candidate.estimate) < (1 + NEARLY) * state.least(price)], LIGHT, REFINED)
     for above in (0.0, NEARLY):     # neighbours that promise to be better, then those that still could be
         climbing = dict.fromkeys(used, inf)
         for _ in range(CLIMBS):
