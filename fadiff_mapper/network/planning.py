@@ -490,22 +490,21 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
     """Refines groups of the plan, given by their layers, by a descent over tile sizes."""
     used = {segment.key: state for segment, state in run.every if segment.nodes in planned}
     price = run.price
-    for above in (0.0, NEARLY):     # neighbours that promise to be better, then those that still could be
-        climbing = dict.fromkeys(used, inf)
-        for _ in range(CLIMBS):
-            now = {key: used[key].least(price) for key in climbing}
-            climbing = {key: least for key, least in now.items() if least < climbing[key] * (1 - WORTH)}
-            if run.over() or not climbing:
-                break
-            near = []
-            for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
-                best = state.best(price)
-                found = neighbours(run.hardware, best.candidate, group_bases(state.segment, run.bases), price)[:NEAR]
-                if best.group.second_reads:
-                    found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
-                near += [candidate for candidate in found if candidate.group not in state.tried
-                         and price(candidate.estimate) < (1 + above) * state.least(price)]
-            evaluate_candidates(run, near, LIGHT, REFINED)
+    climbing = dict.fromkeys(used, inf)
+    for _ in range(CLIMBS):
+        now = {key: used[key].least(price) for key in climbing}
+        climbing = {key: least for key, least in now.items() if least < climbing[key] * (1 - WORTH)}
+        if run.over() or not climbing:
+            break
+        near = []
+        for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
+            best = state.best(price)
+            found = neighbours(run.hardware, best.candidate, group_bases(state.segment, run.bases), price)[:NEAR]
+            if best.group.second_reads:
+                found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
+            near += [candidate for candidate in found if candidate.group not in state.tried
+                     and price(candidate.estimate) < (1 + NEARLY) * state.least(price)]
+        evaluate_candidates(run, near, LIGHT, REFINED)
 
 
 def _evaluate_least(run: PlanningRun) -> None:
