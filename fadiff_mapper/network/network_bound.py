@@ -46,7 +46,7 @@ from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_
 from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec
 from fadiff_mapper.kernel._kernel import GroupBound, LayerLeast, ProductUnits
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.network.lasting_tensors import NEW_ROW, NOBODY, LastingRow, Residents, lasting_rows, row_steps
@@ -216,8 +216,8 @@ class NetworkLeast:
         Groups are divided until no bound can rise further, `most` layers of parts were bounded, or `over` tells that
         time is over.
         """
-        if metric != "edp":
-            energy, cycles = float(metric == "energy"), float(metric == "delay")
+        energy, cycles = map(float, METRIC_EXPONENTS[metric])
+        if not (energy and cycles):     # a sum over the parts of a plan, not a product of two
             self.raise_price(energy, cycles, most, over)
             return SLACK * self.price(energy, cycles)
         apart = summed([self.besides, *(OperatingPoint(own.energy_pj, own.cycles) for own in self.alone)])
