@@ -539,9 +539,9 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             energy=layer.done * layer.least.inside, cycles=layer.done * layer.least.busy,
             written=layer.done * problem.tensor_size(problem.output) * layer.written, done=layer.done,
             made=layer.done * problem.tensor_size(problem.output) * (index < len(segment.links) or residents.made),
-            found=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in lasting),
-            lasting=sum(float(problem.tensor_size(space)) for space in problem.dataspaces
-                        if lasting.get(space.name) is False),
+            lasting=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in lasting),
+            lasting_words=sum(float(problem.tensor_size(space)) for space in problem.dataspaces
+                              if lasting.get(space.name) is False),
             filled=all(space.name in keep for space in outside), fill=float(fill.min()), back=layer.least.back,
             summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
             unfinished=sums_room(layer.spec, home, float(usable)),
