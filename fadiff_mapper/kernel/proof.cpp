@@ -256,7 +256,7 @@ Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame
     advance(step, first, 1);
     extents_.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r) extents_[r] = extent(space.ranks[r], frame.tile.data());
-    const double fresh = new_words(extents_, words, step.data());
+    const double fresh = words - overlap(int(ranks), step.data(), [&](int r) { return extents_[r]; });
     std::vector<std::pair<Move, double>> near;  // from a receiver to a neighbour; share of receivers
     for (const auto& [tiles, share] : crossing.apart) {
         Move& away = near.emplace_back(Move(ranks), share).first;

@@ -31,43 +31,22 @@ Mask several_move_one_rank(const Layer& layer, const MappingPack& pack, const Da
     return several;
 }
 
-// Demand of one receiver of a sliding window: the walk of window_walk.hpp for eight mappings, without its division into
-// deliveries that repeat and others. `first_rank`: number of the window's first rank among those of all windows.
+// Demand of one receiver of a sliding window. `first_rank`: number of the window's first rank among those of all windows.
 static Lanes walk_window(const DataSpace& space, std::size_t first_rank, const Lanes* below, Lanes words, Traffic& traffic) {
     const std::size_t ranks = space.ranks.size(), stride = traffic.moved.size();
     const Lanes* steps = traffic.steps.data() + first_rank;
     Lanes* scratch = traffic.scratch.data();
-    Lanes *extents = scratch, *travelled = scratch + ranks, *move = scratch + 2 * ranks, *first = scratch + 3 * ranks;
+    Lanes *extents = scratch, *inside = scratch + ranks, *move = scratch + 2 * ranks, *first = scratch + 3 * ranks;
     for (std::size_t r = 0; r < ranks; ++r) {
         extents[r] = extent(space.ranks[r], below);
-        travelled[r] = first[r] = 0.0;
+        inside[r] = first[r] = 0.0;
     }
-    Mask some = mask_of(false);  // a loop that moves the tile was met
-    Lanes fresh = words, total = words;
+    SlidingTile<Lanes, Mask> tile{int(ranks), extents, words, first, mask_of(false), words};
+    Lanes total = words;
     for (int row = traffic.row_count - 1; row >= 0; --row) {
         const Row& loop = traffic.rows[row];
-        Mask moves = mask_of(false), like_first = loop.present;
-        for (std::size_t r = 0; r < ranks; ++r) {
-            const Lanes step = steps[row * stride + r];
-            // one step ahead, less one step of every loop inside: Timeloop leaves those at iteration 1
-            move[r] = step - travelled[r];
-            travelled[r] += step;
-            moves = moves | (move[r] != 0.0);
-            like_first = like_first & (move[r] == first[r]);
-        }
-        moves = moves & loop.present;
-        const Mask is_first = moves & ~some;
-        if (is_first.any()) {
-            Lanes overlap = 1.0;
-            for (std::size_t r = 0; r < ranks; ++r) {
-                overlap *= larger(extents[r] - absolute(move[r]), 0.0);
-                first[r] = select(is_first, move[r], first[r]);
-            }
-            fresh = select(is_first, words - overlap, fresh);
-            some = some | is_first;
-        }
-        const Lanes sent = select((like_first & moves) | is_first, fresh, where(moves, words));
-        total += sent * ((loop.bound - 1.0) * loop.further);
+        for (std::size_t r = 0; r < ranks; ++r) move[r] = move_ahead(steps[row * stride + r], inside[r]);
+        total += tile.brought(move, loop.present) * ((loop.bound - 1.0) * loop.further);
     }
     return total;
 }
@@ -166,10 +145,8 @@ void count_demand(const Layer& layer, const MappingPack& pack, const Tiles& tile
             const Mask several = in_full & several_move_one_rank(layer, pack, space, level);
             // Of the n steps of the loop that moves the tile, n - 1 find the overlap in place, in each of its visits / n runs.
             const Mover& mover = traffic.movers[t];
-            Lanes overlap = where(mover.some, 1.0);
-            for (std::size_t r = 0; r < space.ranks.size(); ++r)
-                overlap *= larger(extent(space.ranks[r], below) - mover.steps[r], 0.0);
-            wanted = wanted - where(in_full, overlap * (mover.visits - mover.visits / mover.bound));
+            const Lanes there = overlap(int(space.ranks.size()), mover.steps, [&](int r) { return extent(space.ranks[r], below); });
+            wanted = wanted - where(in_full & mover.some, there * (mover.visits - mover.visits / mover.bound));
             if (!several.any()) continue;
             while (traffic.rows_from > level) add_rows(layer, pack, tiles, --traffic.rows_from, traffic);
             wanted = select(several, walk_window(space, own, below, words, traffic), wanted);
