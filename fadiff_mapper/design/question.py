@@ -61,8 +61,8 @@ class DesignQuestion:
 
     @property
     def mapping_metric(self) -> str:
-        """The metric that mappings and plans minimise: of energy and cycles those that some metric has; of the area alone
-        any would do."""
+        """The metric that mappings and plans minimise: of energy and cycles those on which some metric depends; the EDP
+        where none does."""
         exponents = [metric_exponents(metric) for metric in self.metrics]
         needed = tuple(int(any(each[axis] for each in exponents)) for axis in range(2))
         return next((name for name, powers in METRIC_EXPONENTS.items() if powers == needed), "edp")

@@ -8,20 +8,18 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MUL = 8.825     # pJ of a product in the lanes of `inference/fusemax_like`
 
 
-@pytest.fixture(autouse=True)
-def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+pytestmark = pytest.mark.usefixtures("benchmarks")
 
 
 @pytest.mark.parametrize("case", ["attn-flat", "attn-cascade", "attn-arch", "attn-binding"])
 @pytest.mark.parametrize(("model", "length"), [("BERT", "1K"), ("XLM", "16K")])
-def test_bytes_seconds_and_energy_are_those_of_the_mappings(case: str, model: str, length: str) -> None:
+def test_bytes_seconds_and_energy_are_those_of_the_mappings(case: str, model: str, length: str,
+                                                                   benchmarks: Path) -> None:
     import fusemax
-    with (BENCHMARKS / "fusemax_results.csv").open() as file:
+    with (benchmarks / "fusemax_results.csv").open() as file:
         (published,) = (row for row in csv.DictReader(file)
                         if (row["case"], row["model"], row["seq_len"]) == (case, model, length))
     variant = fusemax.flat if case == "attn-flat" else partial(fusemax.attention, case)
@@ -32,13 +30,13 @@ def test_bytes_seconds_and_energy_are_those_of_the_mappings(case: str, model: st
 
 
 @pytest.mark.slow
-def test_charges_add_up_to_the_energies_of_the_proposal_and_of_our_plan() -> None:
+def test_charges_add_up_to_the_energies_of_the_proposal_and_of_our_plan(benchmarks: Path) -> None:
     import fusemax
     from fusemax import COMPUTE
     _, _, energy = fusemax.attention("attn-binding", "BERT", "1K")
     assert sum(fusemax.proposal_charges("BERT", "1K").values()) == pytest.approx(energy, rel=2e-4)  # but for registers
     plan = fusemax.planned("BERT", "1K", fusemax.machine())
-    with (BENCHMARKS / "fusemax_results.csv").open() as file:
+    with (benchmarks / "fusemax_results.csv").open() as file:
         (published,) = (row for row in csv.DictReader(file)
                         if (row["case"], row["model"], row["seq_len"]) == ("attn-binding", "BERT", "1K"))
     assert plan.stats.energy_pj < float(published["energy_pj"])
