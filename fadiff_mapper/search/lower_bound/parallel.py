@@ -17,8 +17,8 @@ from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.search.mapspace.build import MapSpace
 
 MOST_STATES = 3000
-"""Beyond this many states the best of each quantity by itself is taken: a looser bound, but still one. A limit on time,
-set by hand."""
+"""Beyond this many states each quantity is bounded by itself (`in_one_state`), which makes the bound looser. A limit on
+time, set by hand."""
 
 PAIRED = 256
 """States that are compared with each other all at once. A plain limit on memory."""
@@ -93,9 +93,21 @@ def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over:
                        if x * dx <= unit.mesh_x and y * dy <= unit.mesh_y}
             states = _undominated(fitting or states, over)
             if len(states) > MOST_STATES:
-                states = {tuple(max(part) for part in zip(*states, strict=True))}
+                return in_one_state(space, spread, innermost)
     table = np.array(sorted(states), dtype=np.float64)
     return Parallelism(table[:, 0] * table[:, 1], table[:, 2:])
+
+
+def in_one_state(space: MapSpace, spread: Spread, innermost: Sequence[int]) -> Parallelism:
+    """One state in place of all: each quantity at its most, the product of the largest factors within the largest mesh.
+
+    Arguments as for `parallelism`.
+    """
+    units = (space.architecture.arithmetic, *space.architecture.levels)
+    macs = min(math.prod(spread.below), max(unit.mesh_x * unit.mesh_y for unit in units))
+    sharing = [min(macs, math.prod(most for level in range(inner + 1) for name, most in spread.widest[level].items()
+                                   if name not in spread.apart[level][t])) for t, inner in enumerate(innermost)]
+    return Parallelism(np.array([macs], dtype=np.float64), np.array([sharing], dtype=np.float64))
 
 
 def most_units(space: MapSpace, spread: Spread, dims: frozenset[str]) -> float:
