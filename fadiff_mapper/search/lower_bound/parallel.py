@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, in_time, never
+from fadiff_mapper.inputs.spec.arch import Arithmetic, StorageLevel
 from fadiff_mapper.search.mapspace.build import MapSpace
 
 MOST_STATES = 3000
@@ -103,7 +104,7 @@ def in_one_state(space: MapSpace, spread: Spread, innermost: Sequence[int]) -> P
 
     Arguments as for `parallelism`.
     """
-    units = (space.architecture.arithmetic, *space.architecture.levels)
+    units: tuple[Arithmetic | StorageLevel, ...] = (space.architecture.arithmetic, *space.architecture.levels)
     macs = min(math.prod(spread.below), max(unit.mesh_x * unit.mesh_y for unit in units))
     sharing = [min(macs, math.prod(most for level in range(inner + 1) for name, most in spread.widest[level].items()
                                    if name not in spread.apart[level][t])) for t, inner in enumerate(innermost)]
