@@ -209,7 +209,7 @@ std::map<std::vector<double>, double> Prover::receivers_apart(int level, int t) 
         std::copy_n(&layout.on_y[std::size_t(level) * dims_], dims_, fan_out.on_y.begin());
         measure(layer_, level, fan_out);
         Grid grid;
-        place_receivers(layer_, places, fan_out, nullptr, grid);
+        place_receivers(layer_, places, fan_out, fan_out.fanned, nullptr, grid);
         std::map<std::vector<double>, double> own;
         for (int e = 0; e < grid.count; ++e) {
             std::set<std::vector<double>> there;

@@ -32,7 +32,7 @@ static void units_of(const Representation& format, const Lanes* fibers_of, const
     }
     Mask met = mask_of(false);
     for (int rank = 0; rank < ranks; ++rank) {
-        const Mask first = !met & ((units[rank].metadata != 0.0) | (units[rank].payload != 0.0));
+        const Mask first = (!met) & ((units[rank].metadata != 0.0) | (units[rank].payload != 0.0));
         units[rank].payload = where(!first, units[rank].payload);  // its payloads are the data
         met = met | first;
     }

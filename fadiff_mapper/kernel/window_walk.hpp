@@ -11,10 +11,10 @@
 // loop further out than the innermost one that moves the tile always follows a step of that innermost loop, whose move
 // v remembers; comparing the two moves is enough.
 //
-// `SlidingTile` is this rule for one mapping, whose deliveries are told apart where receivers are counted one by one, and for
-// eight side by side, of which the demand is wanted (`traffic.cpp`). `access_counts.demand` is the closed form where at most one loop moves a window, and `smooth.window_steps` the
-// differentiable one where several do. tests/model/test_sliding_window_walk.py holds both to the walk, and the walk to
-// Timeloop's rule executed call by call.
+// `SlidingTile` is this rule: for eight mappings at once, of which the demand is wanted (`traffic.cpp`), and for one, of which
+// deliveries are told apart (`walk_held`), as its receivers are counted one by one. `access_counts.demand` is the closed form
+// where at most one loop moves a window, and `smooth.window_steps` the differentiable one where several do.
+// tests/model/test_sliding_window_walk.py holds both to the walk, and the walk to Timeloop's rule executed call by call.
 
 #pragma once
 
@@ -41,7 +41,8 @@ Number overlap(int ranks, const Number* move, Extent extent) {
     return words;
 }
 
-// A tile and the loops outside it, which come from the innermost outwards: of one mapping (double, bool), or of eight (Lanes, Mask).
+// A tile on its walk through the loops outside it, from the innermost outwards: of one mapping (double, bool), or of eight
+// (Lanes, Mask).
 template <typename Number, typename Truth>
 struct SlidingTile {
     int ranks;
@@ -51,7 +52,7 @@ struct SlidingTile {
     Truth moved;            // whether it has come
     Number fresh;           // words that a step of it brings
 
-    // Words that a step of the next loop brings, which moves the tile; in mappings where it is `present`.
+    // Words that a step of the next loop brings, which moves the tile by `move` [R]; 0 in mappings that have no such loop.
     Number brought(const Number* move, Truth present) {
         Truth still = present, slides_on = present;
         for (int r = 0; r < ranks; ++r) {
