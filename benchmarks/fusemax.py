@@ -17,23 +17,20 @@ Rebuilt rows differ from the published ones for these reasons:
   is done here. In `attn-flat` and `attn-unfused` they are charged.
 - Registers. The artifact takes numbers per instance, and so charges registers as if the array had one PE; so is done
   here.
-- Very long rows. Up to 65,536 tokens energies agree. Beyond, published energies are higher: 0.3 to 0.5 %
-  (`attn-binding`, `attn-arch`), 4.4 to 7.1 % (`attn-cascade`), 1.7 to 2.9 % (`attn-flat`, `attn-unfused`, from
-  262,144 or 1,048,576 tokens on). Timeloop leaves out the first reads of sums. The published energies fit if these
-  reads count once a tensor has 2^43 words: the one-pass rows then differ by some 0.01 % (`attn-binding`) and 0.8 %
-  (`attn-cascade`). Here they are left out at any size.
-- `attn-flat` at 65,536 tokens. The published energy has 0.9998 to 0.9999 more reads of the buffer for each score (1.7
-  to 2.9 %), as with very long rows, where it has 1.0006 to 1.0007: first reads of one tensor of scores count. Energies
-  do not tell why they count at this length and not at 16,384.
-- Mappings of `timeloop-mapper`, which are not published. The ones here move 25 to 29 % fewer bytes in the products of
-  XLM (12 rows), 0.07 to 0.3 % fewer in unfused attention at 262,144 tokens (4 rows), and equally many in all others.
+- First reads of sums. Timeloop leaves them out, and goes by products of 64 bits to know how many there are. From a
+  product of 2^64 on these lose their high bits, mostly to 0, so that first reads count. `with_overflow` repeats this:
+  without it energies are up to 0.5 % (`attn-binding`, `attn-arch`), 7 % (`attn-cascade`) and 3 % (`attn-flat`,
+  `attn-unfused`) lower, from 262,144 or 1,048,576 tokens on. In `attn-flat` at 65,536 tokens it happens to the scores
+  in the buffer: 2^42 of 16 heads, in tiles of 2^24. At 16,384 tokens the product is 2^62. With it, `attn-binding` and
+  `attn-arch` are some 0.01 % higher from 262,144 tokens on, for a reason that is not known.
+- Mappings of `timeloop-mapper`, which are not published. The ones here, under the same constraints, move 0.07 to 0.3 %
+  fewer bytes in unfused attention at 262,144 tokens (4 rows), and equally many in all others.
 
 With `--search`, `map_network` plans the attention on the bundled `inference/fusemax_like` with the buffer accesses
 from above, free registers, and queries along one side of the array. It has two units: the 256 lanes, and the 2-D
 array itself, which also does max, sum and exponentials (6 multiply-accumulates behind a subtraction). Each plan is
 one group in one pass; BERT, TrXL and T5 differ in their number of heads alone. The rest of the difference in energy
-is the registers of the proposal (0.0001), and from 262,144 tokens on the part by which published energies are above
-those of their mappings.
+is the registers of the proposal (0.0001). Buffer words of the proposal include the first reads of sums from above.
 """
 
 from __future__ import annotations
@@ -45,6 +42,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
+from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -206,20 +204,51 @@ def timeloop(array: str, tensors: Mapping[str, str], extents: Mapping[str, int],
         mapping += [loops(level, "temporal", extents, temporal.get(level, {}),
                           "".join(dim for dim in order.get(level, "") if dim in extents)),
                     keeps(level, tensors, kept.get(level, ""))]
-    return evaluate(load({**chip(array, registers), **problem(tensors, extents), "mapping": mapping}))
+    stats = evaluate(load({**chip(array, registers), **problem(tensors, extents), "mapping": mapping}))
+    return with_overflow(stats, tensors, extents, temporal, {"Columns" if array == "2d" else "L3": sides})
 
 
-def searched(tensors: Mapping[str, str], extents: Mapping[str, int], sides: str, size: int,
-             kept: str | None = None) -> Stats:
+def with_overflow(stats: Stats, tensors: Mapping[str, str], extents: Mapping[str, int],
+                  temporal: Mapping[str, Mapping[str, int]], sides: Mapping[str, str]) -> Stats:
+    """The numbers of an Einsum with the first reads of its output that Timeloop leaves in, as its products overflow.
+
+    Timeloop knows how many first reads there are from the words for which an instance is responsible, its partition:
+    from the outermost level inwards this times the words of the tile, over those of the tiles of all instances. Both
+    are whole numbers of 64 bits (`ComputePartitionSizes` in its `tiling.cpp`), so that a product of 2^64 and more loses
+    its high bits. All sequences of the batch are one problem there.
+    """
+    output, levels, tile = list(tensors)[-1], list(stats.levels), dict(extents)
+
+    def words() -> int:
+        return prod(tile[dim] for dim in tensors[output])
+    part = BATCH * words()
+    for index in reversed(range(len(levels) - 1)):
+        outer = levels[index + 1]["name"]
+        tile = {dim: extent // temporal.get(outer, {}).get(dim, 1) for dim, extent in tile.items()}
+        across = words()
+        tile = {dim: extent // min(SIDE, extent) if dim in sides.get(outer, "") else extent
+                for dim, extent in tile.items()}
+        part = part * words() % 2 ** 64 // across
+        if own := levels[index]["dataspaces"].get(output):
+            again = own["partition_size"] - part / BATCH
+            levels[index] = {**levels[index], "dataspaces": {
+                **levels[index]["dataspaces"], output: {**own, "reads": own["reads"] + again}}}
+    return replace(stats, levels=levels)
+
+
+def searched(tensors: Mapping[str, str], extents: Mapping[str, int], sides: str, size: int, *,
+             loops_at: Mapping[str, Mapping[str, str]], kept: str | None = None) -> Stats:
     """The numbers of the best mapping that our search finds on the 2-D array, with these dimensions along its sides.
 
-    `size`: words of the L3; `kept`: tensors that it keeps, any if None.
+    `size`: words of the L3; `loops_at`: the fixed part of each level's loops; `kept`: tensors that the L3 keeps, any if
+    None.
     """
     every, ones = " ".join(tensors), " ".join(f"{dim}=1" for dim in extents)
     targets = [loops("Columns", "spatial", extents, dict.fromkeys(sides, SIDE), sides, split=1),
                keeps("DRAM", tensors, every), *([keeps("L3", tensors, kept)] if kept is not None else []),
                keeps("Columns", tensors, ""), keeps("Registers", tensors, every),
-               *({"target": level, "type": "temporal", "factors": ones} for level in ("Columns", "Registers"))]
+               *({"target": level, "type": "temporal", "factors": ones} for level in ("Columns", "Registers")),
+               *({"target": level, "type": "temporal", **fixed} for level, fixed in loops_at.items())]
     spec = load({**chip("2d", ["Registers"], size), **problem(tensors, extents),
                  "mapspace_constraints": {"targets": targets}})
     return map_layer(spec, SearchOptions(threads=1), metric="edp").stats
@@ -415,7 +444,8 @@ def unfused(model: str, length: str) -> tuple[float, float, float]:
     parts = []
     for tensors, dim in ((QK, "E"), (AV, "F")):
         stats = searched({name: ranks.replace("H", "") for name, ranks in tensors.items()},
-                         {dim: size, "M": points, "P": points}, "PM", 2 ** 24)
+                         {dim: size, "M": points, "P": points}, "PM", 2 ** 24,
+                         loops_at={"DRAM": {"permutation": f"{dim}MP"}})
         part = figures(stats, "2d", {"mac": 1}, tuple(tensors), columns=False)
         parts.append(sums([part] * heads))
     rest = softmax(model, points, False, 1 - min(1.0, 2 ** 25 / (points * WORD)))
@@ -432,7 +462,8 @@ def projections(case: str, model: str, length: str) -> tuple[float, float, float
     for summed, columns, number in ((width, heads * size, 3), (heads * size, width, 1), (width, inner, 1),
                                    (inner, width, 1)):
         stats = searched(MATMUL, {"K": summed, "M": rows, "N": columns}, "MN",
-                         2 ** (23 if design == "proposal" else 24), "A B")
+                         2 ** (23 if design == "proposal" else 24), kept="A B",
+                         loops_at={"DRAM": {"factors": "K=1", "permutation": "KNM"}, "L3": {"permutation": "KNM"}})
         parts += [figures(stats, "2d", {"mac": 1}, tuple(MATMUL), times=1)] * number
     total, seconds = sums(parts), sum(max(part.memory, part.seconds) for part in parts)
     return total.read + total.written, seconds, total.energy("fusemax", 16 if design == "proposal" else 32)

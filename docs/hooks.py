@@ -28,6 +28,9 @@ _FIGURES = re.compile(r"<!-- results: .*? -->\n(.*?)<!-- end of results -->", re
 
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
+_PRIMED = re.compile(r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>")
+"""A letter with a raised prime. The sign itself is raised and small already, so raised once more it cannot be read."""
+
 _NO_REFERENCE = re.compile(
     r'<autoref (?![^>]*\boptional\b)[^>]*\bidentifier="(?!fadiff_mapper)([^"]*)"[^>]*>(.*?)</autoref>', re.DOTALL)
 """Two pairs of brackets in a docstring, such as levels[...]["dataspaces"], which Markdown takes for a link."""
@@ -61,6 +64,7 @@ def _mathml(match: re.Match[str]) -> str:
     formula = convert(html.unescape(latex.strip()), display=display)
     if "\\" in formula:
         raise ValueError(f"a command of this formula has no MathML: {latex.strip()}")
+    formula = _PRIMED.sub(r'<mrow>\1<mo lspace="0" rspace="0">&#x02032;</mo></mrow>', formula)
     return f'<{tag} class="formula">{formula}</{tag}>'
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         examine,
         explain_run,
         infer,
+        json_schema,
         load,
         load_layers,
         load_network,
@@ -63,9 +64,9 @@ if TYPE_CHECKING:
 __all__ = ["DesignResult", "DesignSpace", "FadiffError", "InferenceResult", "InvalidMapping", "Mapping",
            "NetworkOptions", "NetworkResult", "Result", "SearchOptions", "Spec", "SpecError", "Stats", "Workload",
            "__version__", "bundled_names", "calibrate", "call_mapper", "call_model", "evaluate", "examine",
-           "explain_run", "infer", "load", "load_layers", "load_network", "map_layer", "map_layers", "map_network",
-           "quickstart", "read_calibration", "read_run", "read_space", "remove_launchers", "save_network",
-           "search_design", "verify", "write_launchers"]
+           "explain_run", "infer", "json_schema", "load", "load_layers", "load_network", "map_layer", "map_layers",
+           "map_network", "quickstart", "read_calibration", "read_run", "read_space", "remove_launchers",
+           "save_network", "search_design", "verify", "write_launchers"]
 
 
 def __getattr__(name: str) -> "Any":

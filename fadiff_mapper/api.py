@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.network.options import NetworkOptions
     from fadiff_mapper.network.planning import OnProgress
     from fadiff_mapper.network.result import NetworkResult
+    from fadiff_mapper.output.schema import json_schema
     from fadiff_mapper.search.explanation.explain_run import explain_run, read_run
     from fadiff_mapper.search.options import Progress
     from fadiff_mapper.search.result import Result
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from fadiff_mapper.workload import Workload
     from fadiff_mapper.workload.coverage import require_coverage
     from fadiff_mapper.workload.readers.load_network import load_network
-    from fadiff_mapper.workload.readers.network_text import save_network
 
     Path_ = str | PathLike[str]
 
@@ -72,12 +72,12 @@ _HOME = {
     "inputs.load": ("files_of", "load", "load_layers", "load_mapping", "read_document", "refuse_missing_energies"),
     "inputs.spec.mapping": ("Mapping",), "model.stats": ("Stats",),
     "model.evaluate_spec": ("evaluate",), "network.options": ("NetworkOptions",),
-    "network.result": ("NetworkResult",), "search.explanation.explain_run": ("explain_run", "read_run"),
+    "network.result": ("NetworkResult",), "output.schema": ("json_schema",),
+    "search.explanation.explain_run": ("explain_run", "read_run"),
     "search.result": ("Result",), "timeloop.calls": ("call_mapper", "call_model"), "timeloop.doctor": ("examine",),
     "timeloop.launchers": ("remove_launchers", "write_launchers"), "timeloop.verify": ("real_model", "verify"),
     "workload": ("Workload",), "workload.coverage": ("require_coverage",),
-    "workload.readers.load_network": ("load_network",),
-    "workload.readers.network_text": ("save_network",)}
+    "workload.readers.load_network": ("load_network",)}
 """The rooms of the public functions and classes that are not written here."""
 
 
@@ -92,10 +92,10 @@ def __getattr__(name: str) -> Any:
 __all__ = ["Calibration", "DesignResult", "DesignSpace", "FadiffError", "InferenceResult", "InvalidMapping",
            "LanguageModel", "Mapping", "NetworkOptions", "NetworkResult", "Result", "SearchOptions", "Spec",
            "SpecError", "Stats", "Workload", "__version__", "bundled_names", "calibrate", "call_mapper", "call_model",
-           "evaluate", "examine", "explain_run", "files_of", "infer", "is_space", "load", "load_layers", "load_mapping",
-           "load_network", "map_layer", "map_layers", "map_network", "quickstart", "read_calibration", "read_document",
-           "read_model", "read_run", "read_space", "real_model", "refuse_missing_energies", "remove_launchers",
-           "require_coverage", "save_network", "search_design", "verify", "write_launchers"]
+           "evaluate", "examine", "explain_run", "files_of", "infer", "is_space", "json_schema", "load", "load_layers",
+           "load_mapping", "load_network", "map_layer", "map_layers", "map_network", "quickstart", "read_calibration",
+           "read_document", "read_model", "read_run", "read_space", "real_model", "refuse_missing_energies",
+           "remove_launchers", "require_coverage", "save_network", "search_design", "verify", "write_launchers"]
 
 SUMMARY = "fadiff.summary.json"
 """The file that a run of several problems has besides: their results side by side."""
@@ -373,7 +373,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
 def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
           prompt: int = 2048, generate: int = 512, frequency: float | None = None, metric: str = "edp", seed: int = 0,
           jobs: int | None = None, energy: str = "bundled", strict: bool = True,
-          bits: AnyMapping[str, Any] | None = None, fold: bool = True,
+          bits: AnyMapping[str, Any] | None = None, fold: bool = True, fuse: bool = False,
           jinja_data: AnyMapping[str, Any] | None = None, output: Path_ | None = None, serving_profile: bool = False,
           stopped: Over = never) -> InferenceResult:
     """Finds what the inference of a language model costs on a design: a prompt at once, then token after token.
@@ -393,6 +393,7 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
         bits: Bits of an element of `Weights`, `Cache` and `Activations`, such as `{"Weights": {"bits": 4, "scale": 16,
             "per": 128}, "Cache": 8}`, as in `load`; a word of every memory where none are given.
         fold: As for `load_network`.
+        fuse: Whether operators run in fused groups where that pays, as `map_network` plans them; else one by one.
         output: Folder for the tables, all numbers and the page.
         serving_profile: Whether time tables in the form of LLMServingSim's profiles are written, too, up to the largest
             batch, into the folder `llmservingsim` there.
@@ -420,6 +421,8 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
         raise FadiffError("serving_profile: found no output; accepted: a folder to write to")
     if serving_profile and not fold:
         raise FadiffError("serving_profile: found fold=False; accepted: fold=True: its tables have no place for copies")
+    if serving_profile and fuse:
+        raise FadiffError("serving_profile: found fuse=True; accepted: fuse=False: its tables have each part")
     folders: dict[Path, tuple[str, ...]] = {} if output is None else {Path(output): INFERENCE_FILES}
     if output is not None and serving_profile:
         serving.describable(read)
@@ -428,7 +431,7 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
                                  "strict": strict, "bits": bits, "stopped": stopped}
     with nullcontext() if output is None else lock(Path(output), folders, files):
         document = read_document(*sources, jinja_data=jinja_data) if sources else design
-        result = inference.infer(read, document, batch=batch, prompt=prompt, generate=generate, fold=fold,
+        result = inference.infer(read, document, batch=batch, prompt=prompt, generate=generate, fold=fold, fuse=fuse,
                                  **arguments)
         if output is not None:
             from fadiff_mapper.output.inference_files import inference_files
@@ -477,6 +480,24 @@ def calibrate(measured: Path_, arch: Source | Sequence[Source], *, program: str 
     return fitted
 
 
+def save_network(network: Workload, path: Path_) -> None:
+    """Writes a network as a file that the command line and `load_network` read, and its schema for editors beside it.
+
+    Args:
+        network: Any network, such as one traced from a PyTorch module.
+        path: The file, ending in .yaml or .yml. The schema is `network.schema.json` in the same folder.
+
+    Raises:
+        FadiffError: The name ends otherwise, or a file cannot be written.
+    """
+    from fadiff_mapper.output.schema import schema_file, schema_line
+    from fadiff_mapper.workload.readers.network_text import network_text
+    file = Path(path)
+    if file.suffix not in (".yaml", ".yml"):
+        raise FadiffError(f"{file}: found the suffix \"{file.suffix}\"; accepted: .yaml, .yml")
+    write_files(file.parent, {file.name: schema_line("network") + network_text(network), **schema_file("network")})
+
+
 def quickstart(folder: Path_) -> list[Path]:
     """Writes a small design, a layer, a network and a space of designs, with comments, into a new folder.
 
@@ -484,12 +505,11 @@ def quickstart(folder: Path_) -> list[Path]:
     Raises FadiffError where the folder has one of these files already, or cannot be written to.
     """
     from fadiff_mapper.base import bundled_files
-    from fadiff_mapper.base.text_formats import json_text
-    from fadiff_mapper.output.schema import json_schema
+    from fadiff_mapper.output.schema import schema_file
     root, texts = Path(folder), {path.name: path.read_text(encoding="utf-8")
                                  for path in sorted((bundled_files.ROOT / "quickstart").glob("*.yaml"))}
-    texts |= {f"{kind}.schema.json": json_text(json_schema(kind)) + "\n"
-              for kind in ("arch", "problem", "network", "space")}
+    for kind in ("arch", "problem", "network", "space"):
+        texts |= schema_file(kind)
     for name in texts:
         if (root / name).exists():
             raise FadiffError(f"{root / name}: is there already; accepted: a new folder")

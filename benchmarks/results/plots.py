@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from .data import Table, read_record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#3d87c9", "#d9822b", "#3f9c6b", "#a46bc2", "#808080"
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "fadiff_mapper", "savefig.transparent": True, "font.size": 11,
@@ -38,7 +40,7 @@ def draw(data: Path, folder: Path) -> None:
     for name, (plot, sources) in PLOTS.items():
         if all((data / f"{source}.json").exists() for source in sources):
             with matplotlib.rc_context(STYLE):
-                figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+                figure = Figure(figsize=(4.8, 3.2), layout="constrained")
                 plot(figure.subplots(), find)
                 figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
 
@@ -67,7 +69,14 @@ def bars(axes: Axes, names: Sequence[str], series: dict[str, Sequence[float]], l
     axes.margins(x=0.12)
     axes.set_xlabel(label)
     if len(series) > 1:
-        axes.legend()
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(series))
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Numbers such as 0.5, 1, 2 and 5 on a logarithmic axis, in place of powers of ten."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def edp_over_time(axes: Axes, find: Find) -> None:
@@ -83,7 +92,7 @@ def edp_over_time(axes: Axes, find: Find) -> None:
         axes.errorbar([second], [median], [[median - low], [high - median]], fmt="s", color=ORANGE, markersize=5,
                       label="timeloop-mapper, 5 to 95 %")
     axes.set(xscale="log", yscale="log", xlabel="seconds a layer", ylabel="EDP / best known")
-    axes.legend()
+    axes.legend(loc="upper left")
 
 
 def throughput(axes: Axes, find: Find) -> None:
@@ -93,7 +102,7 @@ def throughput(axes: Axes, find: Find) -> None:
         if batch == "4096":
             rates.setdefault(design, []).append(float(rate.replace(",", "")) / 1e6)
     bars(axes, list(rates), {"": [float(np.mean(own)) for own in rates.values()]},
-         "million legal mappings a second, one thread")
+         "million legal mappings a second")
 
 
 def proven_layers(axes: Axes, find: Find) -> None:
@@ -115,7 +124,7 @@ def by_design(axes: Axes, table: Table, column: str, label: str) -> None:
     cells = dict(zip(zip(table.column("network"), table.column("design"), strict=True),
                      numbers(table.column(column)), strict=True))
     names = [name for name, design in cells if design == "small"]
-    axes.figure.set_size_inches(6.4, 4.8)
+    axes.figure.set_size_inches(4.8, 4.6)
     bars(axes, names, {f"{design} design": [cells[name, design] for name in names] for design in ("large", "small")},
          label)
 
@@ -131,8 +140,8 @@ def design_methods(axes: Axes, find: Find) -> None:
         chosen = [own == method for own in methods]
         axes.plot([int(name.split()[0]) for name in counts], np.exp(np.log(ratios[:, chosen]).mean(axis=1)),
                   marker="o", color=colour, label=method)
-    axes.set(xlabel="designs mapped", ylabel="EDP / least, geometric mean of networks")
-    axes.yaxis.label.set_fontsize(9)
+    axes.set(xlabel="designs mapped", ylabel="EDP / least, mean of networks",
+             xticks=[int(name.split()[0]) for name in counts])
     axes.legend()
 
 
@@ -143,7 +152,7 @@ def design_front(axes: Axes, find: Find) -> None:
     axes.plot(area[~front], edp[~front], "o", color=GREY, markersize=4, alpha=0.7, label="mapped")
     order = np.argsort(area[front])
     axes.plot(area[front][order], edp[front][order], "o-", color=BLUE, markersize=5, label="on the front")
-    axes.set(xlabel="area, mm2", ylabel="EDP, pJ x cycles", yscale="log")
+    axes.set(xlabel="area, mm²", ylabel="EDP, pJ x cycles", yscale="log")
     axes.legend()
 
 
@@ -154,8 +163,9 @@ def methods(axes: Axes, find: Find) -> None:
     names = ["ours without fusion", "gradient, DOSA's settings", "genetic", "random", "Bayesian"]
     bars(axes, names, {design.replace("gemmini_", "") + " design": numbers(
         [rows[design][table.columns.index(name)] for name in names]).tolist()
-        for design in rows}, "EDP / our plan's, geometric mean of 5 networks", "{:.3g}")
+        for design in rows}, "EDP / our plan's, mean of networks", "{:.3g}")
     axes.set_xscale("log")
+    plain_numbers(axes.xaxis)
 
 
 def scaling(axes: Axes, find: Find) -> None:
@@ -165,6 +175,7 @@ def scaling(axes: Axes, find: Find) -> None:
     axes.plot(layers[own], seconds[own], "o-", color=BLUE, label="all layers distinct")
     axes.plot(layers[~own], seconds[~own], "s-", color=ORANGE, label="two problems repeated")
     axes.set(xscale="log", yscale="log", xlabel="layers", ylabel="CPU s")
+    plain_numbers(axes.yaxis)
     axes.legend()
 
 

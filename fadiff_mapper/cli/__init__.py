@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Sequence
 
 from fadiff_mapper.base.rare_collections import rare_collections
@@ -29,11 +30,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def run() -> int:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads for linear algebra, of which there is none
         words = sys.argv[1:] if arguments is None else arguments
-        options = program_parser(*words[:1]).parse_args(words)
+        options = parsed(words)
         options.begun = begun   # a time limit holds for the whole command
         with rare_collections():
             return int(options.run(options) or DONE)
     return ended(run, BAD_INPUT)
+
+
+def parsed(words: Sequence[str]) -> Namespace:
+    """The options of a command line. The command's own parser reads its words, as it takes files between options."""
+    program = program_parser(*words[:1])
+    command = program.commands.get(words[0]) if words else None
+    return command.parse_intermixed_args(words[1:]) if command else program.parse_args(words)
 
 
 def program_parser(command: str = "") -> Parser:
@@ -45,7 +53,8 @@ def program_parser(command: str = "") -> Parser:
     parser.add_argument("--version", action="version", version=f"fadiff-mapper {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     every = ("quickstart", "check", "evaluate", "map", "network", "design", "infer", "calibrate", "explain", "import",
-             "bundled", "doctor", "shim", "mcp")
+             "schema", "bundled", "doctor", "shim", "mcp")
     for name in (command,) if command in every else every:
         getattr(commands, f"add_{name}")(subparsers)
+    parser.commands = subparsers.choices
     return parser

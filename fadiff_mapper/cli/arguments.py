@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -29,6 +29,9 @@ Commands: TypeAlias = Any  # the object that `ArgumentParser.add_subparsers` ret
 
 class Parser(argparse.ArgumentParser):
     """A parser that reports wrong arguments in one line, as all errors are reported."""
+
+    commands: Mapping[str, argparse.ArgumentParser] = {}
+    """Name -> the parser of a command, of the program's own parser."""
 
     def error(self, message: str) -> NoReturn:
         """Prints the error line and ends the program."""

@@ -309,6 +309,7 @@ def add_infer(commands: Commands) -> None:
     parser.add_argument("--jobs", type=arguments.jobs, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--serving-profile", action="store_true",
                         help="also write time tables as LLMServingSim reads them, into DIR/llmservingsim")
+    parser.add_argument("--fuse", action="store_true", help="run operators in fused groups where that pays")
     arguments.add_folding(parser)
     arguments.add_reading(parser)
     parser.set_defaults(run=infer)
@@ -322,7 +323,7 @@ def infer(options: argparse.Namespace) -> int:
             options.model, options.files, batch=options.batch, prompt=options.prompt, generate=options.generate,
             frequency=options.frequency, metric=options.metric, seed=options.seed, jobs=options.jobs,
             energy=options.energy, strict=not options.lenient, bits=options.bits,
-            fold=not options.no_folding, jinja_data=options.variables, output=options.output,
+            fold=not options.no_folding, fuse=options.fuse, jinja_data=options.variables, output=options.output,
             serving_profile=options.serving_profile, stopped=stopped)
     print_inference(result, options.output)
     return INTERRUPTED if stopped() else DONE
@@ -370,7 +371,7 @@ def import_network(options: argparse.Namespace) -> None:
     """Reads the network, writes its file whole or not at all, and prints what is in it."""
     from fadiff_mapper.output.terminal.networks import print_network
     output = Path(options.output)
-    atomic_files.check_names(output.parent, [output.name], api.files_of([options.model]))
+    atomic_files.check_names(output.parent, [output.name, "network.schema.json"], api.files_of([options.model]))
     network = api.load_network(options.model, **arguments.sizes(options))
     api.save_network(network, output)
     print_network(network, options.output)
@@ -390,6 +391,18 @@ def quickstart(options: argparse.Namespace) -> None:
     for words in ("map design.yaml layer.yaml -o layer", "explain layer", "network network.yaml design.yaml -o network",
                   "design space.yaml network.yaml --arch design.yaml --evaluations 5 -o space"):
         say(f"  fadiff-mapper {words}")
+
+
+def add_schema(commands: Commands) -> None:
+    parser = commands.add_parser("schema", help="print the JSON Schema of a kind of file, for an editor")
+    parser.add_argument("kind", metavar="KIND", help="arch, problem, mapping, mapper, constraints, sparse, units, ERT, "
+                                                     "ART, network or space")
+    parser.set_defaults(run=schema)
+
+
+def schema(options: argparse.Namespace) -> None:
+    """Prints the schema."""
+    say(json.dumps(api.json_schema(options.kind), indent=1))
 
 
 def add_bundled(commands: Commands) -> None:

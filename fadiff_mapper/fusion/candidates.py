@@ -48,7 +48,7 @@ from fadiff_mapper.fusion.estimates import (
     homes,
     sheet_of,
 )
-from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Stay
+from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Stay, TileLoop
 from fadiff_mapper.fusion.group_cost import (
     OperatorChoices,
     cycles_with_operators,
@@ -56,7 +56,15 @@ from fadiff_mapper.fusion.group_cost import (
     operator_costs,
 )
 from fadiff_mapper.fusion.group_legality import structure_violations
-from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, on_best_unit, summed
+from fadiff_mapper.fusion.prices import (
+    NOTHING,
+    NetworkPrice,
+    OperatingPoint,
+    WordCosts,
+    on_best_unit,
+    operators_alone,
+    summed,
+)
 from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.fusion.tile_steps import (
     StepClass,
@@ -68,8 +76,8 @@ from fadiff_mapper.fusion.tile_steps import (
 )
 from fadiff_mapper.inputs.spec.constraints import Constraints, LoopConstraint
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.model.vector_cost import vector_costs
 from fadiff_mapper.search.mapspace.build import divisors
+from fadiff_mapper.workload.operations import VectorOperator
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 LOOPED = 6
@@ -247,7 +255,7 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         every = [sized.candidate() for sized in (*_best_sizes(hardware, compiled, price, limit),
                                                  *_divided(hardware, compiled, price))]
         return distinct(sorted(every, key=lambda candidate: round(price(candidate.estimate), 9)))
-    limit += price(operators_alone(hardware, segment.links, price.metric))
+    limit += price(operators_alone(between(segment.links), hardware.arch, hardware.tables, price.metric))
     halves = {home: words / 2 for home, words in compiled.usable.items()}  # so that tiles may be there twice
     found = [candidate for room in (compiled, replace(compiled, usable=halves))
              for sized in _best_sizes(hardware, room, price, limit)
@@ -379,7 +387,7 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
         dims: Dimensions of the last layer, outermost loop first.
         bases: Each layer by itself (`group_bases`).
         price: The price of parts of the network.
-        tiles: Tile sizes to try beside those of the grid.
+        tiles: Tile sizes of all loops to try; empty: those of the grid.
         known: As for `compiled_segment`.
 
     Returns:
@@ -423,11 +431,9 @@ def _resized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase
             for resized in with_operators(hardware, sized.candidate(), price)]
 
 
-def operators_alone(hardware: Hardware, links: Iterable[FusedLink], metric: str) -> OperatingPoint:
-    """Energy and cycles of the operators between some layers by themselves, each on its best unit."""
-    costs = [on_best_unit(vector_costs(each.operator, hardware.arch, hardware.tables), metric)
-             for link in links for each in link.operators]
-    return summed([OperatingPoint(own.energy_pj, own.cycles) for own in costs])
+def between(links: Iterable[FusedLink]) -> list[VectorOperator]:
+    """The operators between layers with these links."""
+    return [each.operator for link in links for each in link.operators]
 
 
 def with_operators(hardware: Hardware, candidate: Candidate, price: NetworkPrice) -> list[Candidate]:
@@ -449,7 +455,7 @@ def with_operators(hardware: Hardware, candidate: Candidate, price: NetworkPrice
         choices = operator_choices(hardware, group, classes)
     except FadiffError:
         return []
-    left_out = operators_alone(hardware, group.links, price.metric)
+    left_out = operators_alone(between(group.links), hardware.arch, hardware.tables, price.metric)
     for doubled in (True, False):
         home = hardware.arch.levels[hardware.level(group.links[0].stay.level)]
         own = replace(group, double_buffered=frozenset({home.name} if doubled else ()))
@@ -504,6 +510,49 @@ def _around_diagonal(hardware: Hardware, compiled: CompiledSegment, sized: Sized
         found, least, parts = [*found, *blocks], now, 2 * parts
 
 
+def least_operators(hardware: Hardware, segment: Segment, stays: Sequence[Stay],
+                    done: Sequence[float]) -> OperatingPoint:
+    """Energy and cycles that no group of a segment undercuts with the operators between its layers, all repeats
+    together.
+
+    No group does fewer operations, on fewer words, than one of a single step or, with a softmax in one pass, of two
+    tiles of keys. Of all units an operator may run on, and all homes, each number is the least.
+
+    Args:
+        hardware: The design.
+        segment: The segment.
+        stays: The homes that its intermediates may have.
+        done: Of each layer the part that groups have to do.
+    """
+    last, points = segment.problems[-1].bounds, list[OperatingPoint]()
+    layers = tuple(FusedLayer(problem, {}) for problem in segment.problems)
+    reads = tuple(other.read for other in segment.residuals)
+    halves = [(TileLoop(dim, -(-last[dim] // 2)),) for link in segment.links[-1:]
+              for dim in (link.dims[own] for own in link.running) if last[dim] > 1]
+    for stay, loops, sums in product(stays, [(), *halves], [*homes(hardware), hardware.arch.levels[-1].name]):
+        group = FusedGroup(layers, tuple(link.staying(stay) for link in segment.links), loops, segment.repeat,
+                           sums=sums, second_reads=reads)
+        try:
+            choices = iter(operator_choices(hardware, group, _classes(group)))
+        except FadiffError:     # no unit can do this from there
+            continue
+        energy, busy, shared = 0.0, Counter[str](), 0.0
+        for link, part in zip(segment.links, done, strict=False):
+            for _ in link.operators:
+                parts = next(choices)
+                # where some points are left out, sums may need no correction
+                for units in parts if part == 1 else parts[:1]:
+                    energy += part * min(cost.energy_pj for cost in units)
+                    busy.update({name: part * min(cost.busy.get(name, 0.0) for cost in units)
+                                 for name in units[0].busy})
+                    shared += part * min(cost.busy[cost.unit] for cost in units)
+        points.append(OperatingPoint(energy, max([shared / len(hardware.arch.units), *busy.values()])))
+    if not points:
+        return NOTHING
+    return OperatingPoint(min(point.energy_pj for point in points),
+                          min(point.cycles for point in points)).times(segment.repeat)
+
+
 def _classes(group: FusedGroup) -> list[Counter[StepClass]]:
     """The steps of each layer of a group."""
     return [step_classes(group, layer, steps) for layer, steps in zip(group.layers, layer_steps(group), strict=True)]
@@ -552,7 +601,7 @@ def _near(bound: int, tile: int, lanes: int) -> set[int]:
 
 def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...],
           tiles: Collection[tuple[int, ...]] = ()) -> np.ndarray:
-    """Every combination of tile sizes for some loops, and the given ones, [loops, B]."""
+    """Every combination of tile sizes for some loops, or the given ones alone, [loops, B]."""
     bounds, lanes = segment.problems[-1].bounds, bases[-1].lanes
     return _grid_over(tuple((bounds[dim], lanes.get(dim, 1)) for dim in dims), tuple(sorted(tiles)))
 
@@ -565,7 +614,7 @@ def _grid_over(extents: tuple[tuple[int, int], ...], tiles: tuple[tuple[int, ...
     axes, most = [], SIZES.get(len(extents), 1)
     for bound, lanes in extents:
         axes.append(_evenly(_sizes(bound, lanes), most))
-    grid = np.array([*product(*axes), *tiles], dtype=np.float64).reshape(-1, len(extents)).T
+    grid = np.array(tiles or list(product(*axes)), dtype=np.float64).reshape(-1, len(extents)).T
     steps = np.prod([np.ceil(bound / size) for (bound, _), size in zip(extents, grid, strict=True)], axis=0)
     return np.ascontiguousarray(grid[:, steps <= MOST_STEPS])
 

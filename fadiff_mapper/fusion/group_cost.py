@@ -374,16 +374,21 @@ def total_costs(hardware: Hardware,
         cycles, energy = sum(layer.cycles for layer in parts), sum(layer.energy_pj for layer in parts)
         busy: dict[str, float] = {}
         if operators:
-            memories = {}
-            for level in hardware.arch.levels:
-                words = [moved for part in parts for (name, _), moved in part.traffic.items() if name == level.name]
-                memories[level.name] = memory_cycles(
-                    level, sum(moved.reads for moved in words) / level.instances,
-                    sum(moved.fills + moved.updates for moved in words) / level.instances)
+            memories = memories_busy(hardware, parts)
             cycles, busy = cycles_with_operators(hardware, group, cycles, operators, memories)
             energy += sum(each.energy_pj for each in operators)
         costs.append(FusedCost(group.repeat * cycles, group.repeat * energy, parts, operators, busy))
     return costs
+
+
+def memories_busy(hardware: Hardware, layers: Iterable[LayerCost]) -> dict[str, float]:
+    """Cycles that each memory needs for the words of some layers in one run of their group, 0 without a limit."""
+    found, traffic = {}, [moved for layer in layers for moved in layer.traffic.items()]
+    for level in hardware.arch.levels:
+        words = [moved for (name, _), moved in traffic if name == level.name]
+        found[level.name] = memory_cycles(level, sum(moved.reads for moved in words) / level.instances,
+                                          sum(moved.fills + moved.updates for moved in words) / level.instances)
+    return found
 
 
 def cycles_with_operators(hardware: Hardware, group: FusedGroup, layers: float, operators: Sequence[VectorCost],

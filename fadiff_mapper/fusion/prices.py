@@ -21,16 +21,19 @@ all operators without multiply-accumulates cost time and energy (`model.vector_c
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from typing import Generic, TypeVar
 
+from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec, metric_of
+from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.model.vector_cost import VectorCost, vector_costs
 from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload.operations import VectorOperator
 from fadiff_mapper.workload.producer_consumer import other_inputs
 
 Plan = TypeVar("Plan")
@@ -226,8 +229,7 @@ def word_costs(spec: Spec) -> WordCosts:
                      min(shared, read + written) * instances / float(machine.bandwidth_scale[-1].min() or 1.0) / last)
 
 
-def other_reads(workload: Workload, spec: Spec, left_out: Container[str] = (),
-                metric: str | None = None) -> OperatingPoint:
+def other_reads(workload: Workload, spec: Spec, metric: str | None = None) -> OperatingPoint:
     """Energy in pJ and cycles of a network besides its layers.
 
     On a design without compute units whole cycles of reading the other inputs of all element-wise operators; with units
@@ -236,17 +238,24 @@ def other_reads(workload: Workload, spec: Spec, left_out: Container[str] = (),
     Args:
         workload: The network.
         spec: Any of its layers on the design.
-        left_out: Operators that do not count, with units, by node.
-        metric: By which each operator goes to its unit. None: the least energy and the least cycles of any unit, for
-            bounds.
+        metric: As for `operators_alone`.
 
     Raises:
         FadiffError: No unit can do an operator.
     """
     if spec.arch.units:
-        found = [vector_costs(operator, spec.arch, spec.tables) for operator in workload.vector_operators()
-                 if operator.node not in left_out]
-        energies, delays = ([on_best_unit(costs, metric or least) for costs in found] for least in ("energy", "delay"))
-        return OperatingPoint(sum(own.energy_pj for own in energies), sum(own.cycles for own in delays))
+        return operators_alone(workload.vector_operators(), spec.arch, spec.tables, metric)
     costs = word_costs(spec)
     return summed([costs.fetched(operand.words) for operand in other_inputs(workload.nodes)])
+
+
+def operators_alone(operators: Iterable[VectorOperator], arch: Architecture, tables: Tables,
+                    metric: str | None = None) -> OperatingPoint:
+    """Energy and cycles of operators by themselves, one after the other, on compute units.
+
+    `metric`: by which each operator goes to its unit; None: the least energy and the least cycles of any unit, for
+    bounds. Raises FadiffError where no unit can do an operator.
+    """
+    found = [vector_costs(operator, arch, tables) for operator in operators]
+    energies, delays = ([on_best_unit(costs, metric or least) for costs in found] for least in ("energy", "delay"))
+    return OperatingPoint(sum(own.energy_pj for own in energies), sum(own.cycles for own in delays))

@@ -349,7 +349,9 @@ def _candidates(hardware: Hardware, segment: Segment, dims: tuple[str, ...], til
                 bases: Sequence[LayerBase], price: NetworkPrice) -> list[Candidate]:
     """Candidates in one order of loops; where none fits without a loop, with a loop over the largest dimension to
     cut."""
-    candidates = candidates_along(hardware, segment, dims, bases, price, tiles)
+    candidates = candidates_along(hardware, segment, dims, bases, price)
+    if dims:
+        candidates += candidates_along(hardware, segment, dims, bases, price, tiles)
     if dims or candidates:
         return candidates
     last = segment.problems[-1]

@@ -1,8 +1,9 @@
 """The inference of a language model on a design: a prompt at once, then token after token.
 
 Every distinct problem of all layers, batches and lengths is mapped once, by itself; equal layers are counted. Operators
-run in turn, each with its tiles double-buffered, so that the slowest of unit and memories sets its time. Lengths of the
-cache between mapped ones are interpolated: all costs of a step are weighed sums of those of mapped steps.
+run in turn, each with its tiles double-buffered, so that the slowest of unit and memories sets its time. Or each step
+is planned with fused groups (`network.map_network`), of which each counts as one operator. Lengths of the cache between
+mapped ones are interpolated: all costs of a step are weighed sums of those of mapped steps.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ import numpy as np
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
+from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.fusion.group_cost import memories_busy
 from fadiff_mapper.fusion.prices import on_best_unit
+from fadiff_mapper.fusion.segments import links_within
 from fadiff_mapper.inference.blocks import ends_network, layer_network
 from fadiff_mapper.inference.language_model import LanguageModel, TracedModel
 from fadiff_mapper.inputs.native.arch import cycle_seconds
@@ -28,12 +32,17 @@ from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import Map, known, mapping
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.vector_cost import VectorCost, memory_cycles, vector_costs
+from fadiff_mapper.model.vector_cost import AND, VectorCost, memory_cycles, vector_costs
+from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.one_design import Design, specs_of
+from fadiff_mapper.network.options import NetworkOptions
+from fadiff_mapper.network.planning_clock import PlanningClock
+from fadiff_mapper.network.result import GroupInNetwork
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Node, Operator, Workload
+from fadiff_mapper.workload.operations import VectorOperator
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -43,6 +52,8 @@ PAGE = 128
 MAPPED_LENGTHS = 3  # lengths of the cache that are mapped: first, middle, last
 PHASES = ("prefill", "decode")
 MOST_GENERATED = 2 ** 20  # tokens: a plain safety limit, as each is a row of a table
+GROUP = "group"
+"""The kind of a fused group."""
 NOT_COUNTED = "not counted"
 """The unit of operators of a design that has no units."""
 
@@ -56,8 +67,8 @@ class OperatorShare:
     length: int  # tokens that the last new token attends to, itself included
     steps: float  # steps that this one stands for, by interpolation
     layers: str  # the kind of layers, or "ends"
-    operator: str  # its name
-    kind: str  # its operation; a template for multiply-accumulates
+    operator: str  # its name; of a fused group those of its layers
+    kind: str  # its operation; a template for multiply-accumulates, `GROUP` for a fused group
     unit: str  # where it runs
     bound: str  # what sets its time: the unit, or a memory
     runs: int
@@ -120,6 +131,15 @@ class InferenceResult:
     operators: tuple[OperatorShare, ...]  # of every mapped step
     mapped: tuple[Result, ...]  # the mapping of every distinct problem
     folded: Mapping[str, int]  # operation -> rearrangements in one layer of each kind that the operators around them do
+    fuse: bool = False  # whether steps may have fused groups
+
+    @property
+    def order(self) -> str:
+        """In which order operators run, as a sentence."""
+        if not self.fuse:
+            return "Operators run in turn: fused groups (--fuse) are not looked for."
+        names = dict.fromkeys(share.operator for share in self.operators if share.kind == GROUP)
+        return f"Operators run in turn, tile by tile in fused groups: {'; '.join(names) or 'none, as none pays'}."
 
     def uncounted(self) -> dict[int, tuple[int, int]]:
         """Batch -> operators and operations of a whole inference that no unit does, and that cost nothing here."""
@@ -192,25 +212,29 @@ class StepCosts:
 def infer(model: LanguageModel | TracedModel, design: Design, *, batch: Sequence[int] = (1,), prompt: int = 2048,
           generate: int = 512, frequency: float | None = None, metric: str = "edp", seed: int = 0,
           jobs: int | None = None, energy: str = "bundled", strict: bool = True,
-          bits: Mapping[str, Any] | None = None, fold: bool = True, stopped: Over = never) -> InferenceResult:
+          bits: Mapping[str, Any] | None = None, fold: bool = True, fuse: bool = False,
+          stopped: Over = never) -> InferenceResult:
     """Finds time and energy of an inference; arguments and errors are those of `api.infer`."""
     _check(model, batch, prompt, generate, frequency)
+    if fuse and bits:
+        raise FadiffError("fuse: found with bits; accepted: one of them, as operators in groups work on whole words")
     steps = [step if fold else replace(step, network=step.network.unfolded())
              for number in batch for step in _steps(model, number, prompt, generate)]
     kinds = {step.layers: Counter(step.network.rearrangements()) for step in reversed(steps)}
     costs = step_costs(model, design, steps, dict.fromkeys(batch, prompt + generate - 1), frequency=frequency,
-                       metric=metric, seed=seed, jobs=jobs, energy=energy, strict=strict, bits=bits, stopped=stopped)
+                       metric=metric, seed=seed, jobs=jobs, energy=energy, strict=strict, bits=bits, fuse=fuse,
+                       stopped=stopped)
     arch, cycle_s, operators = costs.arch, costs.cycle_s, tuple(share for step in costs.shares for share in step)
     outcomes = tuple(_outcome(model, number, prompt, generate, cycle_s, operators, [
         arch.levels[level].name for level in costs.homes[number]]) for number in batch)
     return InferenceResult(model, arch.name.removesuffix("_top_level"), prompt, generate, cycle_s,
                            arch.arithmetic.instances, arch.levels[-1].total_bandwidth, outcomes, operators,
-                           costs.mapped, dict(sum(kinds.values(), Counter())))
+                           costs.mapped, dict(sum(kinds.values(), Counter())), fuse)
 
 
 def step_costs(model: LanguageModel | TracedModel, design: Design, steps: Sequence[Step], lengths: Mapping[int, int], *,
                frequency: float | None, metric: str, seed: int, jobs: int | None, energy: str, strict: bool,
-               bits: Mapping[str, Any] | None, stopped: Over) -> StepCosts:
+               bits: Mapping[str, Any] | None, stopped: Over, fuse: bool = False) -> StepCosts:
     """Maps every distinct problem of some steps once, and charges all of their operators.
 
     `lengths` are the tokens whose cache has to be held, by batch; the other arguments are those of `infer`.
@@ -230,8 +254,10 @@ def step_costs(model: LanguageModel | TracedModel, design: Design, steps: Sequen
     mapped = map_layers([_up_to(spec_of[key], level) for level, key in wanted],
                         SearchOptions((metric,), seed, threads=jobs), stopped=stopped, bounds=False)
     results = dict(zip(wanted, mapped, strict=True))
+    options = NetworkOptions(metric, fuse, seed, threads=jobs)
     return StepCosts(specs[0].arch, cycle_s, homes, tuple(mapped), tuple(
-        tuple(_shares(step, results, homes, specs[0], tensors, metric)) for step in steps))
+        tuple(_shares(step, results, homes, specs[0], tensors, metric, _groups(step, results, homes, options, stopped)))
+        for step in steps))
 
 
 TENSORS = ("Weights", "Cache", "Activations")
@@ -345,18 +371,30 @@ def _steps(model: LanguageModel | TracedModel, batch: int, prompt: int, generate
         yield Step("decode", batch, length, steps, "ends", ends_network(model, batch, 1), 1)
 
 
-def _shares(step: Step, results: dict[tuple[int, Hashable], Result], homes: Homes, spec: Spec,
-            tensors: dict[str, DataSpace], metric: str) -> Iterator[OperatorShare]:
-    def share(name: str, kind: str, unit: str, bound: str, runs: int, busy: Mapping[str, float],
-              **each: float) -> OperatorShare:
-        totals = {key: runs * value for key, value in each.items()}
-        return OperatorShare(step.phase, step.batch, step.length, step.steps, step.layers, name, kind, unit, bound,
-                             runs, busy={key: runs * value for key, value in busy.items()},
-                             **totals)  # type: ignore[arg-type]
+def _groups(step: Step, results: Mapping[tuple[int, Hashable], Result], homes: Homes, options: NetworkOptions,
+            stopped: Over) -> tuple[GroupInNetwork, ...]:
+    """The fused groups of a step; none where the cache lies further out than the weights."""
+    level, cache = homes[step.batch]
+    if not options.fuse or level != cache:
+        return ()
+    mapped = [results[level, entry.layer.key] for entry in step.network.distinct()]
+    return plan_network(step.network, tuple(result.spec for result in mapped), options, mapped=mapped,
+                        clock=PlanningClock(None, stopped)).groups
+
+
+def _shares(step: Step, results: Mapping[tuple[int, Hashable], Result], homes: Homes, spec: Spec,
+            tensors: dict[str, DataSpace], metric: str, groups: Sequence[GroupInNetwork]) -> Iterator[OperatorShare]:
+    """The operators of a step in order; a fused group in the place of its last layer."""
     vectors = {operator.node: operator for operator in step.network.vector_operators()}
+    inside = {name: group for group in groups for name in (
+        *group.nodes, *(between for link in links_within(step.network, group.nodes) for between in link.through))}
     for node in step.network.nodes:
         operator = vectors.get(node.name)
-        if node.layer:
+        if group := inside.get(node.name):
+            if node.name == group.nodes[-1]:
+                yield _group_share(step, group, [own for name, own in vectors.items() if inside.get(name) is group],
+                                   _up_to(spec, homes[step.batch][0]))
+        elif node.layer:
             result = results[_home(step, node.name, homes), node.layer.key]
             stats = result.stats
             busy = {str(stats.arithmetic["name"]): float(stats.arithmetic["cycles"])}
@@ -364,18 +402,43 @@ def _shares(step: Step, results: dict[tuple[int, Hashable], Result], homes: Home
                 busy[level.name] = memory_cycles(level, *(  # words at the bandwidth that the mapping takes
                     memory["cycles"] * sum(space[port] for space in memory["dataspaces"].values())
                     for port in ("read_bandwidth", "write_bandwidth")))
-            yield share(node.name, node.op, str(stats.arithmetic["name"]), max(busy, key=lambda name: busy[name]),
-                        step.count * node.layer.repeat, busy, macs=node.layer.problem.computes, operations=0,
-                        cycles=stats.cycles, energy_pj=stats.energy_pj,
-                        outermost_words=stats.of("last_level_accesses"))
+            yield _share(step, node.name, node.op, str(stats.arithmetic["name"]), step.count * node.layer.repeat, busy,
+                         macs=node.layer.problem.computes, operations=0, cycles=stats.cycles,
+                         energy_pj=stats.energy_pj, outermost_words=stats.of("last_level_accesses"))
         elif operator:
-            cost, words = VectorCost(NOT_COUNTED, 0, 0, NOT_COUNTED, {}), 0
+            cost, words = VectorCost(NOT_COUNTED, 0, 0, NOT_COUNTED, {NOT_COUNTED: 0}), 0
             if spec.arch.units:
                 arch, words = _up_to(spec, _home(step, node.name, homes)).arch, operator.read + operator.written
                 cost = on_best_unit(vector_costs(operator, arch, spec.tables, tensors["Activations"]), metric)
-            yield share(node.name, node.op, cost.unit, cost.bound, step.count, cost.busy, macs=0,
-                        operations=sum(operator.operations.values()), cycles=cost.cycles, energy_pj=cost.energy_pj,
-                        outermost_words=words)
+            yield _share(step, node.name, node.op, cost.unit, step.count, cost.busy, macs=0,
+                         operations=sum(operator.operations.values()), cycles=cost.cycles, energy_pj=cost.energy_pj,
+                         outermost_words=words)
+
+
+def _group_share(step: Step, fused: GroupInNetwork, operators: Sequence[VectorOperator], spec: Spec) -> OperatorShare:
+    """A fused group with the operators between its layers, on the array and their units."""
+    cost, repeat, array = fused.cost, fused.group.repeat, spec.arch.arithmetic.name
+    outermost = spec.arch.levels[-1].name
+    busy = cost.busy or {array: sum(layer.cycles for layer in cost.layers),
+                         **memories_busy(Hardware(spec.arch, spec.tables), cost.layers)}
+    words = sum(moved.reads + moved.fills + moved.updates for layer in cost.layers
+                for (level, _), moved in layer.traffic.items() if level == outermost)
+    return _share(step, " + ".join(fused.nodes), GROUP,
+                  AND.join(dict.fromkeys([array, *(own.unit for own in cost.operators)])), step.count,
+                  {name: repeat * cycles for name, cycles in busy.items()},
+                  macs=repeat * sum(layer.computes for layer in cost.layers),
+                  operations=sum(sum(own.operations.values()) for own in operators),
+                  cycles=cost.cycles, energy_pj=cost.energy_pj,
+                  outermost_words=repeat * (words + sum(own.moved[outermost] for own in cost.operators)))
+
+
+def _share(step: Step, name: str, kind: str, unit: str, runs: int, busy: Mapping[str, float], *, macs: int,
+           operations: int, cycles: float, energy_pj: float, outermost_words: float) -> OperatorShare:
+    """An operator of a step, all of its runs from the numbers of one; the busiest of unit and memories sets its time.
+    """
+    return OperatorShare(step.phase, step.batch, step.length, step.steps, step.layers, name, kind, unit,
+                         max(busy, key=lambda each: busy[each]), runs, runs * macs, runs * operations, runs * cycles,
+                         runs * energy_pj, runs * outermost_words, {key: runs * value for key, value in busy.items()})
 
 
 def _outcome(model: LanguageModel | TracedModel, batch: int, prompt: int, generate: int, cycle_s: float,

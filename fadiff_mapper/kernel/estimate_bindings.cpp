@@ -168,6 +168,10 @@ static std::size_t refine_bound(GroupBound& bound, double energy, double cycles,
 
 static double lower_price(const GroupBound& bound, double energy, double cycles) { return bound.lower({energy, cycles}); }
 
+static std::vector<std::pair<int, double>> least_loops(const GroupBound& bound, double energy, double cycles) {
+    return bound.least_loops({energy, cycles});
+}
+
 void add_estimates(py::module_& module) {
     using std::pair;
     py::class_<FusedLayer>(module, "SegmentLayer")
@@ -193,7 +197,8 @@ void add_estimates(py::module_& module) {
     py::class_<GroupBound>(module, "GroupBound")
         .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment
         .def("refine", &refine_bound)
-        .def("lower", &lower_price);
+        .def("lower", &lower_price)
+        .def("least_loops", &least_loops);
     py::enum_<SumsRest>(module, "SumsRest")
         .value("INSIDE", SumsRest::Inside)
         .value("HOME", SumsRest::Home)

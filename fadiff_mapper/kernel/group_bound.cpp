@@ -472,9 +472,10 @@ struct Stream {
 // and columns lie on the chip while operands pass by, or a block of one operand lies in the home while the other passes by.
 // In smaller tiles more words come in per multiply-accumulate, so the largest tile counts, in parts of steps. Of work in
 // full tiles, a part `full` of all, the units divide the tile, and so do the blocks; where windows slide over one operand,
-// blocks divide the lines of the other one in a part `even`. `leaving`: whether sums may leave the chip unfinished.
+// blocks divide the lines of the other one in a part `even`. `leaving`: whether sums may leave the chip unfinished; `beside`:
+// whether one of the operands stays in the home.
 static Lanes streamed(const Product& product, const Cuts& cuts, int index, Spaces passing, Lanes room, double unfinished,
-                      const ProductUnits& units, std::size_t share, Lanes full, Lanes even, bool leaving) {
+                      const ProductUnits& units, std::size_t share, Lanes full, Lanes even, bool leaving, bool beside) {
     const ProductTile tile(product, cuts.largest(index), cuts.loops, passing);
     Stream stream{tile, {}, {}, units, room, unfinished, {}};
     for (int own = 0; own < 2; ++own)
@@ -500,6 +501,14 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
         stream.brought = {tile.one, tile.other};
         Mask fits = stream.room >= deep * ((tile.first ? high : 0) + (tile.second ? wide : 0));
         for (int kind = 0; kind <= GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
+        if (whole && beside) {  // whole in the home, so that no loop outside moves summands, taps or groups
+            const int own = tile.second;
+            const auto& lines = smallest().lines;
+            const Lanes at_once = stream.windows[own]
+                ? larger(stream.units[own], product.slider == own ? lines[WINDOW] : Lanes(1))
+                : stream.units[own] * lines[WINDOW];
+            fits = fits & (room >= lines[GROUPS] * lines[SUMMANDS] * at_once);
+        }
         const bool strips = whole && windows && product.slides.size() == 2 && single.any();
         Mask apart = mask_of(false);    // whether all summands and taps of a sum find no room together
         if (strips) {
@@ -511,7 +520,10 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
             own = larger(own, tile.lines[SUMMANDS] * where(each < NEVER, each));
         }
         Lanes least = select(apart, NEVER, smaller(stream.block(0), stream.block(1)));
-        if (leaving) least = smaller(least, tile.one + tile.other + tile.lines[0] * tile.lines[1]);
+        if (leaving) {  // and come back: words to the outermost level, too
+            const double read = product.layer.read, each = product.layer.write < read ? 1 + product.layer.write / read : 2;
+            least = smaller(least, tile.one + tile.other + each * tile.lines[0] * tile.lines[1]);
+        }
         Lanes sums = select(mask_of(stream.unfinished >= high * wide), stream.summed(), NEVER);
         if ((whole || windows) && (sums < least).any()) {
             sums = lanes_of([&](int lane) {
@@ -590,7 +602,7 @@ static std::pair<Lanes, Lanes> product_words(const Product& product, const Cuts&
             Lanes words = where(mask_of(!one.stays), one.reads) + where(mask_of(!other.stays), other.reads);
             if (passing)
                 words = larger(words, streamed(product, cuts, index, passing, room - held, unfinished, units, share, full, even,
-                                               leaving));
+                                               leaving, outside.size() > 1 && (one.stays || other.stays)));
             words += where(mask_of(one.stays), one.reads) + where(mask_of(other.stays), other.reads);
             again = smaller(again, select(held > least, NEVER, words));
             once = smaller(once, select(held > least, NEVER, one.reads + other.reads));
@@ -818,6 +830,21 @@ double GroupBound::lower(const Price& price) const {
     double least = NEVER;
     for (const GroupPart& part : parts_) least = std::min(least, price_of(part, price));
     return least;
+}
+
+std::vector<std::pair<int, double>> GroupBound::least_loops(const Price& price) const {
+    std::vector<std::pair<int, double>> found;
+    double least = NEVER;
+    for (const GroupPart& part : parts_) {
+        const double value = price_of(part, price);
+        if (value >= least) continue;
+        least = value;
+        found.clear();
+        const LoopOrder& order = orders_[part.order];
+        for (std::size_t loop = 0; !order.open && loop < order.dims.size(); ++loop)
+            found.push_back({order.dims[loop], part.most[loop]});
+    }
+    return found;
 }
 
 // How many residencies an operand from outside may have in an order.

@@ -99,6 +99,10 @@ public:
     // The least price of all parts; infinite where no group fits.
     double lower(const Price& price) const;
 
+    // Dimensions and largest tile sizes of the loops in the part with the least price, the outermost one first; none where
+    // its order is open.
+    std::vector<std::pair<int, double>> least_loops(const Price& price) const;
+
     // Divides parts until the least price is at least `bar`, or that of a part that cannot be divided, or so many layers of
     // parts were bounded; returns their number.
     std::size_t refine(const Price& price, double bar, std::size_t most);

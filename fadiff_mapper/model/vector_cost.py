@@ -8,7 +8,7 @@ way in, updated and read on the way out. Einsums of one operator pass their tile
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.spec.arch import Architecture, ComputeUnit, StorageLevel
@@ -30,6 +30,7 @@ class VectorCost:
     energy_pj: float
     bound: str  # what sets the time: the unit or a memory
     busy: Mapping[str, float]  # cycles that the unit and each memory need
+    moved: Mapping[str, float] = field(default_factory=dict)  # words of each memory, read and written
 
     @property
     def edp(self) -> float:
@@ -39,9 +40,10 @@ class VectorCost:
     def plus(self, other: VectorCost) -> VectorCost:
         """Both, one after the other."""
         units = dict.fromkeys([*self.unit.split(AND), other.unit])
-        busy = {name: self.busy.get(name, 0.0) + other.busy.get(name, 0.0) for name in {**self.busy, **other.busy}}
+        busy, moved = ({name: mine.get(name, 0.0) + theirs.get(name, 0.0) for name in {**mine, **theirs}}
+                       for mine, theirs in ((self.busy, other.busy), (self.moved, other.moved)))
         return VectorCost(AND.join(units), self.cycles + other.cycles, self.energy_pj + other.energy_pj,
-                          max(busy, key=lambda name: busy[name]), busy)
+                          max(busy, key=lambda name: busy[name]), busy, moved)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def _on(operations: Mapping[str, float], streams: Sequence[Stream], unit: Comput
         tables: Tables, element: DataSpace) -> VectorCost:
     busy = {unit.name: sum(number * unit.operations[name].cycles for name, number in operations.items())
             / (unit.lanes * unit.instances)}
-    energy = sum(number * unit.operations[name].energy for name, number in operations.items())
+    energy, moved = sum(number * unit.operations[name].energy for name, number in operations.items()), {}
     for index, level in enumerate(arch.levels[unit.level:], unit.level):
         own = [stream for stream in streams if index <= stream.level]
         if own and not level.is_dummy:
@@ -101,8 +103,9 @@ def _on(operations: Mapping[str, float], streams: Sequence[Stream], unit: Comput
             price = storage_energy(level, tables)
             energy += (reads * price.read + fills * price.fill + updates * price.update) / level.block_size
             busy[level.name] = memory_cycles(level, reads / level.instances, (fills + updates) / level.instances)
+            moved[level.name] = reads + fills + updates
     bound = max(busy, key=lambda name: busy[name])
-    return VectorCost(unit.name, busy[bound], energy, bound, busy)
+    return VectorCost(unit.name, busy[bound], energy, bound, busy, moved)
 
 
 def memory_cycles(level: StorageLevel, reads: float, writes: float) -> float:

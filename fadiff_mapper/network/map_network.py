@@ -26,16 +26,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from fadiff_mapper.base.errors import FadiffError, attempted, listed
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen, other_reads
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
-from fadiff_mapper.network.network_bound import least_value
+from fadiff_mapper.network.network_bound import MOST_WORK
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.network.options import NetworkOptions, check, layer_search
-from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, planned_groups
+from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, bound_plans, planned_groups
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.result import NetworkResult, network_result
 from fadiff_mapper.search.map_layers import map_layers, with_bounds
@@ -123,17 +123,13 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         status += "; no layers are fused: the calibration was measured on layers by themselves"
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
-    bound = run.least
-    if bound is not None:
-        results = run.results
-    elif not mapped:
-        results = tuple(with_bounds(results, run.late))
-    if bound is None and not (mapped or run.late() or run.cut or options.calibration or sparse_tensors(specs)):
-        bound, lost = attempted("gap", lambda: least_value(workload, run.hardware, results, run.segments,
-                                                           options.metric))
-        status += f"; {lost}" if lost else ""
-    return network_result(workload, run.hardware, list(results), descended.sigma if descended else {}, groups,
-                          run.history, options.as_dict(), status, clock.spent(), apart, bound)
+    if run.cut or options.calibration or sparse_tensors(specs):     # the layers alone have bounds
+        run.results = run.results if mapped else tuple(with_bounds(run.results, run.late))
+    elif not (mapped or run.bounded):
+        bound_plans(run, MOST_WORK, run.late)
+    status += f"; {run.unbounded}" if run.unbounded else ""
+    return network_result(workload, run.hardware, list(run.results), descended.sigma if descended else {}, groups,
+                          run.history, options.as_dict(), status, clock.spent(), apart, run.least)
 
 
 def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,

@@ -39,10 +39,19 @@ import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.fusion.candidates import alike, cut_dims, divisions, shared_loops
+from fadiff_mapper.fusion.candidates import alike, between, cut_dims, divisions, least_operators, shared_loops
 from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, homes
-from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, other_reads, summed, word_costs
-from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_all_runs
+from fadiff_mapper.fusion.fused_group import Stay
+from fadiff_mapper.fusion.prices import (
+    NOTHING,
+    OperatingPoint,
+    WordCosts,
+    operators_alone,
+    other_reads,
+    summed,
+    word_costs,
+)
+from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs
 from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.problem import Problem
@@ -54,7 +63,6 @@ from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
 
 SLACK = 1 - 1e-9
@@ -102,19 +110,40 @@ class LeastGroup:
     A layer that finds or leaves lasting tensors is a group, too: by itself it costs at most their words more.
     """
 
+    segment: Segment
     point: OperatingPoint
     with_words: tuple[LeastLayer, OperatingPoint] | None = None  # of a single layer with these words, and of the words
+    operators: OperatingPoint = NOTHING     # between its layers, on compute units
     parts: Callable[[], GroupBound | None] = lambda: None   # how the groups are divided; None: no further
     bound: GroupBound | None = None
     ended: bool = False     # whether no parts are known
 
     def price(self, energy: float, cycles: float) -> float:
-        """The least price at prices per pJ and per cycle; infinite where no group fits."""
+        """The least price at prices per pJ and per cycle; infinite where no group fits.
+
+        A group takes at least the time of its layers, and at least that of the operators.
+        """
+        if self.operators is NOTHING:
+            return self.price_of_layers(energy, cycles)
+        return energy * self.operators.energy_pj + max(
+            self.price_of_layers(energy, cycles),
+            self.price_of_layers(energy, 0.0) + cycles * self.operators.cycles)
+
+    def price_of_layers(self, energy: float, cycles: float) -> float:
+        """The same without the operators between them."""
         least = energy * self.point.energy_pj + cycles * self.point.cycles
         if self.with_words:
             layer, words = self.with_words
             least = layer.price(energy, cycles) - energy * words.energy_pj - cycles * words.cycles
         return max(least, self.bound.lower(*_sums(energy, cycles))) if self.bound else least
+
+    def sizes(self, energy: float, cycles: float) -> dict[str, int]:
+        """The largest tile of each shared loop, the outermost first, in the part of the groups with the least price;
+        empty where no loops are decided."""
+        loops = self.bound.least_loops(*_sums(energy, cycles)) if self.bound else []
+        last = self.segment.problems[-1]
+        tiles = {last.dimensions[number]: int(tile) for number, tile in loops}
+        return {dim: tile for dim, tile in tiles.items() if tile < last.bounds[dim]}
 
     def raise_price(self, energy: float, cycles: float, goal: float) -> int:
         """Divides the groups until their least price is a goal, or for some time; returns how many layers of parts were
@@ -123,6 +152,10 @@ class LeastGroup:
             self.bound = self.parts()
             self.ended = self.bound is None
             return int(not self.ended)
+        goal -= energy * self.operators.energy_pj
+        by_units = cycles * self.operators.cycles
+        if self.price_of_layers(energy, cycles) < self.price_of_layers(energy, 0.0) + by_units:
+            return self.bound.refine(*_sums(energy, 0.0), goal - by_units, WORK)
         return self.bound.refine(*_sums(energy, cycles), goal, WORK)
 
 
@@ -142,7 +175,7 @@ class PathStep:
     after: int
     nodes: tuple[str, ...]
     least: LeastLayer | LeastGroup  # equal parts of a network share one
-    credit: OperatingPoint = NOTHING  # reads of residual operands that a group may do without
+    credit: OperatingPoint = NOTHING  # of what runs besides the layers, the part that a group may do without
     residents: Residents = NOBODY
 
 
@@ -244,19 +277,6 @@ class NetworkLeast:
             lines.insert(least + 1, (energy, cycles, tangent))
 
 
-def least_value(workload: Workload, hardware: Hardware, results: Sequence[Result], segments: Sequence[Segment],
-                metric: str, most: float = MOST_WORK, over: Over = never) -> float | None:
-    """The value of a metric that no plan undercuts, None where it has no bound.
-
-    `results` are the mapping of every distinct layer by itself with its bound, in the order of `workload.distinct()`;
-    `most` and `over` are as of `NetworkLeast.bound`, the other arguments as of `network_least`.
-    """
-    bounds = [LeastLayer(bound.energy, bound.delay, bound.edp) if (bound := result.bound) else None
-              for result in results]
-    least = network_least(workload, hardware, [result.spec for result in results], bounds, segments)
-    return least.bound(metric, most, over) if least else None
-
-
 def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer | None],
                   segments: Sequence[Segment]) -> NetworkLeast | None:
     """The least cost of every layer of a network by itself, and of its groups.
@@ -288,10 +308,14 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     in_groups: dict[Hashable, list[LayerInGroup]] = {}
     translated: Translated = {}
 
+    def divisions_of(segment: Segment) -> list[Stay]:
+        """The ways in which instances could divide the intermediate of a segment."""
+        return divisions(hardware, segment, [specs[name].constraints for name in segment.nodes])
+
     def in_home(segment: Segment, own: Residents) -> list[list[LayerInGroup]]:
         """The layers of a segment, in each home and with each division of the intermediate."""
-        found, constraints = [], [specs[name].constraints for name in segment.nodes]
-        divided_at = dict.fromkeys(hardware.level(stay.level) for stay in divisions(hardware, segment, constraints))
+        found = []
+        divided_at = dict.fromkeys(hardware.level(stay.level) for stay in divisions_of(segment))
         for index, (name, problem, share) in enumerate(zip(
                 segment.nodes, segment.problems, needed_shares(segment), strict=True)):
             # what an earlier layer has brought may lie there, too
@@ -321,7 +345,10 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         point = OperatingPoint(*(
             segment.repeat * sum(min(getattr(layer.once, value) for layer in each) for each in homed)
             for value in ("energy_pj", "cycles")))
-        least = LeastGroup(point)
+        least = LeastGroup(segment, point)
+        if segment.charged:
+            stays = [*map(Stay, homes(hardware)), *divisions_of(segment)]
+            least.operators = least_operators(hardware, segment, stays, [each[0].done for each in homed])
         if not segment.links:
             name, = segment.nodes
             if words := words_saved(specs[name], levels[0], own, repeats[name]):
@@ -334,7 +361,10 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         return least
 
     def credit(segment: Segment) -> OperatingPoint:
-        """Reads of residual operands that a segment may do without."""
+        """What a segment may do without: on compute units its operators by themselves, else reads of residual operands.
+        """
+        if segment.charged:
+            return operators_alone(between(segment.links), hardware.arch, hardware.tables)
         if not segment.residuals or hardware.arch.units:    # units do the sums
             return NOTHING
         reads = {(other.node, other.words): costs.fetched(other.words) for other in segment.residuals}
@@ -369,7 +399,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             steps.append(PathStep(number[step.before], number.setdefault(step.after, count), nodes, least,
                                   credits[nodes], own))
         end = number[len(row.names), frozenset(), 0]
-    return NetworkLeast(steps, other_reads(workload, layers[0], link_operators(workload) if segments else ()))
+    return NetworkLeast(steps, other_reads(workload, layers[0]))
 
 
 def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> OperatingPoint | None:
@@ -519,10 +549,11 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     bandwidth = [float(limit[home, 0]) for limit in (
         machine.read_bandwidth, machine.write_bandwidth, machine.shared_bandwidth)]
     fill = word_energy(machine).fill[home]
-    cuts = {len(segment.links): set(dims)}  # what shared loops cut of each layer
+    # the dimension of each layer that a shared loop cuts, by the loop's
+    cuts = {len(segment.links): {dim: dim for dim in dims}}
     for index in reversed(range(len(segment.links))):
-        cuts[index] = {own for own, theirs in segment.links[index].dims.items()
-                       if theirs in cuts[segment.reader(index)]}
+        back = segment.links[index].back
+        cuts[index] = {dim: back[cut] for dim, cut in cuts[segment.reader(index)].items() if cut in back}
     tables, bases = [], []
     for index, (layer, problem) in enumerate(zip(layers, segment.problems, strict=True)):
         assert layer.least
@@ -545,7 +576,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             filled=all(space.name in keep for space in outside), fill=float(fill.min()), back=layer.least.back,
             summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
             unfinished=sums_room(layer.spec, home, float(usable)),
-            units=product_units(layer, problem, cuts[index], {space.name for space in outside} <= keep,
+            units=product_units(layer, problem, set(cuts[index].values()), {space.name for space in outside} <= keep,
                                 home if index < len(segment.links) else len(layer.spec.constraints.levels) - 1),
             through=sum(1 << t for t in through),
             brought=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
@@ -557,8 +588,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     compiled = compiled_segment(hardware, segment, bases, translated)
     shared, _ = shared_loops(segment, dims)
     for index, slides in enumerate(segment.slides):     # points that stand for several are not made again by halves
-        resized = {dim for dim in dims if any(slide.shrink > 1 or slide.block > 1 for slide in slides.values())}
-        shared[index] -= resized
+        shared[index] -= {dim for dim, cut in cuts[index].items() if slides[cut].shrink > 1 or slides[cut].block > 1}
     number = {dim: index for index, dim in enumerate(last.dimensions)}
     equal = [pair for pair in combinations(dims, 2) if alike(segment, *pair)]
     adding = {dim for dim in dims if dim not in last.output.dimensions}

@@ -8,8 +8,10 @@ Method. Best first, with optimism: the plan that would be best if all estimates 
 exact and estimated groups) is evaluated, again and again, until it consists of evaluated groups only. A group that
 falls short of its estimate is searched for longer, then proposed again in smaller tiles; one that is faster corrects
 the estimates of its layers, and the candidates of all segments with these layers are enumerated once more, as long as
-a round brings more than next to nothing. At last, tile sizes and mappings of the plan's groups are refined, and tensors
-stay on the chip from group to group where that pays (`lasting_tensors`).
+a round brings more than next to nothing. Then tile sizes and mappings of the plan's groups are refined. The bound on
+all plans (`network_bound`) names the tile sizes at which it is least: these are evaluated, too, as an estimate may be
+too high and a grid too coarse. At last, tensors stay on the chip from group to group where that pays
+(`lasting_tensors`).
 
 Enumeration (`fusion.candidates`). Segments grow: a long one is enumerated only where it extends one that is cheaper
 than the same layers divided. With a time limit each round enumerates for a part of the time that is left, and what
@@ -25,9 +27,12 @@ from functools import cached_property
 from math import inf, prod
 from typing import Any, TypeAlias
 
+from fadiff_mapper.base.deadline import Over
+from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware
 from fadiff_mapper.fusion.candidates import (
     candidates,
+    candidates_along,
     distinct,
     narrower,
     neighbours,
@@ -50,7 +55,7 @@ from fadiff_mapper.fusion.prices import (
 from fadiff_mapper.fusion.segments import RUNS, Segment, chains, runs_in_order, segments
 from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.lasting_tensors import LastingCover, PartVersion, PlanPart, VersionKey, lasting_rows
-from fadiff_mapper.network.network_bound import least_value
+from fadiff_mapper.network.network_bound import MOST_WORK, LeastLayer, NetworkLeast, network_least
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
@@ -175,7 +180,9 @@ class PlanningRun:
     strategies: dict[str, str] = field(default_factory=dict)  # the best strategies for tiles that are known
     tiles: float = 0.0  # mappings of tiles to write for the best plan so far (`planning_clock.tiles_to_write`)
     cut: bool = False  # whether there was no time to list all segments
-    least: float | None = None  # the metric that no plan undercuts, where a gap is asked for
+    bounded: NetworkLeast | None = None  # what bounds all plans, once they are bounded
+    least: float | None = None  # the metric that no plan undercuts
+    unbounded: str = ""     # why plans have no bound, if finding it failed
     memory: TileMemory = field(default_factory=TileMemory)
     every: Sequence[tuple[Segment, SegmentState]] = ()  # every segment with its state; equal segments share one
     known: Mapping[Any, SegmentState] = field(default_factory=dict)  # the state of every distinct segment, by its key
@@ -250,6 +257,19 @@ class PlanningRun:
             self.on_progress(stage, value)
 
 
+def bound_plans(run: PlanningRun, most: float, over: Over) -> None:
+    """Bounds every layer by itself, and all plans; `most` and `over` are as of `NetworkLeast.bound`."""
+    run.results = tuple(with_bounds(run.results, over))
+    bounds = [LeastLayer(bound.energy, bound.delay, bound.edp) if (bound := result.bound) else None
+              for result in run.results]
+
+    def least() -> float | None:
+        run.bounded = network_least(run.workload, run.hardware, [result.spec for result in run.results], bounds,
+                                    run.segments)
+        return run.bounded.bound(run.options.metric, most, over) if run.bounded else None
+    run.least, run.unbounded = attempted("gap", least) if not over() else (None, "")
+
+
 def _tiles_of(groups: Sequence[CoverPart[Any]]) -> float:
     """Mappings of tiles to write for a plan, of groups that are not mapped yet as many as is usual."""
     return tiles_to_write((id(part.plan), sum(len(layer.mappings) or TILES_PER_LAYER
@@ -273,9 +293,7 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
     run.take_segments(segments(run.workload, run.options.longest, listed, units=bool(run.hardware.arch.units)))
     run.cut = listed()
     if run.options.gap is not None and not (run.cut or run.late()):
-        run.results = tuple(with_bounds(run.results, run.late))
-        run.least = None if run.late() else least_value(run.workload, run.hardware, run.results, run.segments,
-                                                        run.options.metric, inf, run.late)
+        bound_plans(run, inf, run.late)
     if run.descended:
         for key, own in run.descended.candidates(run.hardware, run.segments, run.bases, run.price, run.over).items():
             propose(run, run.known[key], own)
@@ -294,6 +312,9 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
     plan = best_known_plan(run)
     if plan and not run.over():
         _refine_groups(run, {part.nodes for part in plan})
+    if explain and not (run.bounded or run.cut or run.late()):
+        bound_plans(run, MOST_WORK, run.over_in(LISTING))
+    _evaluate_least(run)
     _search_promising(run)
     plan = _with_lasting_tensors(run, best_known_plan(run))
     return tuple(plan), layers_alone(run, plan) if explain else ()
@@ -524,6 +545,26 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
                 near += [candidate for candidate in found if candidate.group not in state.tried
                          and price(candidate.estimate) < (1 + above) * state.least(price)]
             evaluate_candidates(run, near, LIGHT, REFINED)
+
+
+def _evaluate_least(run: PlanningRun) -> None:
+    """Evaluates the groups of the plan that would be best if all cost their bound, in the tile sizes at which the bound
+    is least, as long as the plan becomes better."""
+    before = inf
+    while run.bounded and not run.over() and (value := run.value(plan := best_known_plan(run))) < before:
+        before, price, found = value, run.price, list[Candidate]()
+        energy, cycles = NetworkPrice(covered_total(run.alone, plan, run.joined), run.options.metric).sums
+        for group in run.bounded.path(1 / energy, 1 / cycles)[1]:
+            if not (sizes := group.sizes(1 / energy, 1 / cycles)):
+                continue
+            state, own = run.known[group.segment.key], group_bases(group.segment, run.bases)
+            limit = (1 + NEARLY) * min(state.least(price), price(one_by_one(group.segment, own)))
+            found += [candidate for candidate in candidates_along(
+                run.hardware, group.segment, tuple(sizes), own, price, [tuple(sizes.values())])
+                if candidate.group not in state.tried and price(candidate.estimate) < limit]
+        further = [CoverPart(one.segment.nodes, one.estimate, one) for one in found]
+        if not run.clock.over(_tiles_of([*plan, *further])):    # else a better plan could not be written
+            evaluate_candidates(run, distinct(found), THOROUGH, REFINED)
 
 
 def _search_promising(run: PlanningRun) -> None:

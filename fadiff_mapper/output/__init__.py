@@ -7,7 +7,7 @@ RESULT_FILES = ("timeloop-mapper.map.yaml", "timeloop-mapper.map.txt", "timeloop
 PLAN_FILES = ("plan.yaml", "fadiff.network.json", "trace.json", "report.html")
 """The files of a plan outside its subfolders."""
 
-RUN_FILES = ("architecture.yaml", "front.csv", "designs.csv", "fadiff.design.json", "design.html")
+RUN_FILES = ("architecture.yaml", "arch.schema.json", "front.csv", "designs.csv", "fadiff.design.json", "design.html")
 """The files of a search of designs outside its subfolders."""
 
 INFERENCE_FILES = ("operators.csv", "tokens.csv", "fadiff.inference.json", "trace.json", "inference.html")

@@ -5,6 +5,7 @@ Source of the format: Trace Event Format (Google), "Complete Events" and "Metada
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,17 +35,24 @@ class TraceSlice:
 def trace_json(processes: Mapping[int, tuple[str, Sequence[TraceSlice]]], **about: str) -> str:
     """The text of a trace: number of a process -> its name and slices; `about` are sentences on the whole.
 
-    The slices of one row must not overlap.
+    The slices of one row must not overlap. Perfetto drops those that do by a part of a nanosecond, its unit of time, so
+    that times are whole ones. Rows are threads, numbered on from the processes: Perfetto takes thread 0, and the one of
+    its process's number, for the process's main thread.
     """
     events: list[dict[str, Any]] = []
+    numbers = itertools.count(max(processes, default=0) + 1)
     for process, (title, slices) in processes.items():
-        rows = {row: number for number, row in enumerate(dict.fromkeys(own.row for own in slices))}
-        named = [("process_name", 0, title), *(("thread_name", number, row) for row, number in rows.items())]
+        rows = {row: next(numbers) for row in dict.fromkeys(own.row for own in slices)}
+        named = [("process_name", process, title), *(("thread_name", number, row) for row, number in rows.items())]
         events += [{"name": kind, "ph": "M", "pid": process, "tid": row, "args": {"name": name}}
                    for kind, row, name in named]
-        events += [{"name": own.name, "cat": own.category, "ph": "X", "ts": own.start, "dur": own.length,
-                    "pid": process, "tid": rows[own.row], "args": dict(own.details)}
-                   for own in sorted(slices, key=lambda own: own.start)]
+        ends = dict.fromkeys(rows, 0)   # nanoseconds
+        for own in sorted(slices, key=lambda own: own.start):
+            start = max(round(1000 * own.start), ends[own.row])
+            ends[own.row] = max(round(1000 * (own.start + own.length)), start)
+            events.append({"name": own.name, "cat": own.category, "ph": "X", "ts": start / 1000,
+                           "dur": (ends[own.row] - start) / 1000, "pid": process, "tid": rows[own.row],
+                           "args": dict(own.details)})
     return json_text({"displayTimeUnit": "ms", "otherData": about, "traceEvents": events}) + "\n"
 
 

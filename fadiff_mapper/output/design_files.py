@@ -19,6 +19,7 @@ from fadiff_mapper.output import RUN_FILES, STORE
 from fadiff_mapper.output.design_page import best_sensitivities, design_html
 from fadiff_mapper.output.network_files import network_files, safe_name
 from fadiff_mapper.output.run_files import course
+from fadiff_mapper.output.schema import schema_file, schema_line
 
 FRONT = "front"  # the subfolder with the architecture of every design of a front of several metrics
 
@@ -30,11 +31,11 @@ def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
         Folder, and its texts by file name: the folder "" with the best design's architecture, both tables and the run
         as JSON; `FRONT`; and the folders of each network, as `network` writes them.
     """
-    best = {"architecture.yaml": architecture_yaml(result, 1)} if result.documents else {}
+    best = {"architecture.yaml": architecture_yaml(result, 1, ""), **schema_file("arch")} if result.documents else {}
     yield "", {**best, "front.csv": front_csv(result), "designs.csv": designs_csv(result.outcomes),
                "fadiff.design.json": design_json(result)}
     if len(result.front) > 1:
-        yield FRONT, {f"{number:03d}.yaml": architecture_yaml(result, number) for number in
+        yield FRONT, {f"{number:03d}.yaml": architecture_yaml(result, number, "../") for number in
                       range(1, len(result.documents) + 1)}
     for folder, network in zip(network_folders(result), result.mapped_networks, strict=True):
         for inner, texts in network_files(network).items():
@@ -51,12 +52,12 @@ def network_folders(result: DesignResult) -> tuple[str, ...]:
     return tuple(taken)
 
 
-def architecture_yaml(result: DesignResult, number: int) -> str:
-    """The architecture of design `number` of the front, counted from 1, with its parameters in a comment."""
+def architecture_yaml(result: DesignResult, number: int, schema_folder: str) -> str:
+    """The architecture of design `number` of the front, counted from 1, below its parameters and its schema's place."""
     outcome = result.front[number - 1]
     values = ", ".join(f"{name} {value}" for name, value in outcome.parameters.items())
     comment = "".join(letter if letter.isprintable() else " " for letter in f"{result.name}: {values}")
-    return f"# {comment}\n{dump(result.documents[number - 1])}"
+    return f"# {comment}\n{schema_line('arch', schema_folder)}{dump(result.documents[number - 1])}"
 
 
 def design_json(result: DesignResult) -> str:

@@ -52,7 +52,7 @@ def record(result: InferenceResult) -> dict[str, Any]:
     return {
         "model": asdict(result.model) if isinstance(result.model, LanguageModel) else {"name": result.model.name},
         "design": result.design, "prompt": result.prompt, "generate": result.generate,
-        "cycle_s": result.cycle_s, "versions": versions(), "folded_into_neighbours": result.folded,
+        "cycle_s": result.cycle_s, "versions": versions(), "folded_into_neighbours": result.folded, "fuse": result.fuse,
         "batches": [{
             "batch": outcome.batch, "time_to_first_token_s": outcome.first_token_s, "seconds": outcome.seconds,
             "time_per_token_s": per_token(outcome), "tokens_per_s": outcome.tokens_per_s,

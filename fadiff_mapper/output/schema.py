@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from fadiff_mapper.base.errors import FadiffError, listed, nearest
+from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.design import space
 from fadiff_mapper.inputs.load import PASSED_ON
 from fadiff_mapper.inputs.native.hyphens import REWRITTEN
@@ -47,18 +49,29 @@ SECTIONS = {
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """A JSON Schema (draft 2020-12) of the files of one kind of `SECTIONS`, in either dialect, as plain data.
+    """The JSON Schema (draft 2020-12) of one kind of file, in either dialect, as plain data.
 
     It holds names and types of keys, one mapping by itself: whether the parts fit each other is left to the readers.
+
+    Args:
+        kind: "arch", "problem", "mapping", "mapper", "constraints", "sparse", "units", "ERT", "ART", "network" or
+            "space".
+
+    Raises:
+        FadiffError: There is no such kind.
     """
+    if kind not in SECTIONS:
+        raise FadiffError(f'found "{kind}"{nearest(kind, tuple(SECTIONS))}; accepted: {listed(SECTIONS)}')
+
     def ref(name: str) -> dict[str, Any]:
         return {"$ref": f"#/$defs/{name}"}
 
-    listed = {"type": "array", "items": ref("constraint")}
-    constraints = {"anyOf": [listed, {
-        "type": "object", "patternProperties": {"^constraints_": listed, "ignore": {}}, "additionalProperties": False,
-        "properties": {"version": {}, "template": {}, "targets": listed, "constraints": {"anyOf": [
-            listed, {"type": "string"}]}}}]}
+    constraint_list = {"type": "array", "items": ref("constraint")}
+    constraints = {"anyOf": [constraint_list, {
+        "type": "object", "additionalProperties": False,
+        "patternProperties": {"^constraints_": constraint_list, "ignore": {}},
+        "properties": {"version": {}, "template": {}, "targets": constraint_list, "constraints": {"anyOf": [
+            constraint_list, {"type": "string"}]}}}]}
     section: dict[str, dict[str, Any]] = {
         "arch": {"anyOf": [ref(name) for name in ("architecture", "architecture in lists", "v0.4 architecture")]},
         "mapping": {"type": "array", "items": ref("directive")}, "constraints": constraints,
@@ -76,6 +89,16 @@ def json_schema(kind: str) -> dict[str, Any]:
         "patternProperties": {"ignore|components": {}, "constraints": _or_null(constraints),
                               "mapping$": _or_null(section["mapping"])},
         "anyOf": [{"required": [name]} for name in SECTIONS[kind]]} | definitions
+
+
+def schema_file(kind: str) -> dict[str, str]:
+    """Name and text of the schema that lies beside a file of one kind."""
+    return {f"{kind}.schema.json": json_text(json_schema(kind)) + "\n"}
+
+
+def schema_line(kind: str, folder: str = "") -> str:
+    """The comment by which yaml-language-server finds the schema in a folder, by default the one of the file."""
+    return f"# yaml-language-server: $schema={folder}{kind}.schema.json\n"
 
 
 def _object(name: str, table: Table) -> dict[str, Any]:

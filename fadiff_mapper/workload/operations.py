@@ -189,4 +189,5 @@ def in_words(operators: Iterable[VectorOperator]) -> str:
     found = tuple(operators)
     counts = total(operator.operations for operator in found)
     parts = ", ".join(f"{number:,} {kind}" for kind, number in counts.most_common())
-    return f"{sum(counts.values()):,} operations of {len(found)} operators" + (f" ({parts})" if parts else "")
+    return (f"{sum(counts.values()):,} operations of {len(found)} operator{'s' if len(found) > 1 else ''}"
+            + (f" ({parts})" if parts else ""))

@@ -37,6 +37,14 @@ def test_check_prints_what_was_understood(design: str) -> None:
         assert expected in done.stdout
 
 
+def test_files_may_stand_between_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "bundled:arch/gemmini_small", *BUNDLED_TABLES, LAYER, "--bits", "Weights=4"]) == 0
+    assert "bundled with gemmini_small" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "bundled:arch/gemmini_small", *BUNDLED_TABLES, LAYER, "--bit"])
+    assert ended.value.code == 2 and "see fadiff-mapper check --help" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_map_writes_a_mapping_that_evaluates_to_the_same_numbers(tmp_path: Path) -> None:
     out = tmp_path / "out"

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[tuple[Callable[..., object], ...], dict[str, str]]] = 
     "calibrate": ((fm.calibrate,), {}),
     "explain": ((fm.read_run, fm.explain_run, RunExplanation), {}),
     "import": ((fm.load_network, fm.save_network), {"model": "source", "output": "path"}),
+    "schema": ((fm.json_schema,), {}),
     "bundled": ((fm.bundled_names,), {}),
     "doctor": ((fm.examine,), {}),
     "shim": ((fm.write_launchers, fm.remove_launchers), {}),

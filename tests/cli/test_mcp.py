@@ -59,6 +59,21 @@ def test_paths_outside_are_refused(tmp_path: Path, path: str) -> None:
     assert "accepted: paths below the folder of the server" in message(output)
 
 
+@pytest.mark.parametrize(("tool", "arguments", "links"), [
+    ("check", {"files": ["inner"]}, ["input.yaml"]),
+    ("explain", {"folder": "inner"}, ["fadiff.input.yaml", "fadiff.result.json"]),
+    ("network", {"network": "inner", "files": FILES[:1], "output": "out"}, ["edges.yaml"]),
+    ("design", {"space": "inner/space.yaml", "networks": ["inner"], "output": "out"}, ["space.yaml"])])
+def test_a_link_in_a_folder_leads_nowhere(tool: str, arguments: dict[str, Any], links: list[str],
+                                          tmp_path: Path) -> None:
+    (tmp_path / "served" / "inner").mkdir(parents=True)
+    (tmp_path / "outside.yaml").write_text("secret: 1\n", encoding="utf-8")
+    for name in links:
+        (tmp_path / "served" / "inner" / name).symlink_to(tmp_path / "outside.yaml")
+    said = message(call(tmp_path / "served", (tool, arguments))[0])
+    assert ("lies outside of the folder" in said or "paths below the folder" in said) and "secret" not in said
+
+
 def test_templates_include_nothing_from_outside(tmp_path: Path) -> None:
     folder, outside = tmp_path / "served", tmp_path / "outside.yaml"
     folder.mkdir()

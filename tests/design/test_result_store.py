@@ -6,6 +6,8 @@ import errno
 import json
 import math
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -25,6 +27,61 @@ def written(folder: Path, writer: int) -> None:
     store = ResultStore(folder)
     for number in range(200):
         store.put(f"ab{number:062x}", {"writer": writer, "text": "x" * 5000})
+
+
+WRITER = """
+import resource, sys
+from pathlib import Path
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.result_store import ResultStore
+store, room = ResultStore(Path(sys.argv[1])), int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+try:
+    for number in range(100_000):
+        store.put(f"ab{number:062x}", {"text": "x" * 20_000})
+        print(number, flush=True)
+except FadiffError as error:
+    print(error, file=sys.stderr)
+"""
+"""Writes entries into the folder of its first argument, and prints the number of each once it is written.
+
+Its file has room for as many bytes as the second argument says: then the system refuses to write, as on a full disk.
+"""
+
+
+def writer(folder: Path, room: int) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", WRITER, str(folder), str(room)], text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def entries(folder: Path, count: int) -> list[object]:
+    store = ResultStore(folder)
+    found: list[object] = [store.get(f"ab{number:062x}") for number in range(count)]
+    assert not store.changed
+    return found
+
+
+@pytest.mark.parametrize("after", [1, 20, 200])
+def test_a_writer_that_is_killed_leaves_all_that_it_has_written(after: int, tmp_path: Path) -> None:
+    with writer(tmp_path, 2 ** 40) as process:
+        assert process.stdout
+        for _ in range(after):
+            process.stdout.readline()
+        process.kill()
+        written = after + len(process.stdout.readlines())
+    assert entries(tmp_path, written) == [{"text": "x" * 20_000}] * written
+    ResultStore(tmp_path).put(KEY, {"energy_pj": 1.0})
+    assert ResultStore(tmp_path).get(KEY) == {"energy_pj": 1.0}
+
+
+def test_a_writer_without_room_ends_with_a_message_and_leaves_all_that_it_has_written(tmp_path: Path) -> None:
+    with writer(tmp_path, 1_000_000) as process:
+        numbers, message = process.communicate()
+    written = len(numbers.splitlines())
+    assert "cannot be written: File too large" in message and process.returncode == 0
+    assert entries(tmp_path, written + 1) == [{"text": "x" * 20_000}] * written + [None]
+    file, = tmp_path.iterdir()
+    assert file.read_bytes().endswith(b"\n")
 
 
 def test_what_was_put_is_got_with_every_bit_of_its_numbers(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations, pairwise
 from math import inf
+from pathlib import Path
 
 import pytest
 
@@ -20,15 +21,16 @@ from fadiff_mapper.workload import Workload
 
 
 def run_of(network: str | Workload, design: str) -> PlanningRun:
-    """The segments of a network, a bundled one by its name, on a bundled design; none of them enumerated."""
+    """The segments of a network on a design, bundled ones by their names; none of them enumerated."""
     workload = network if isinstance(network, Workload) else load_network(f"bundled:networks/{network}")
-    options, found = NetworkOptions(), bundled_files.find(design if "/" in design else f"arch/{design}")
+    options = NetworkOptions()
+    found = Path(design) if Path(design).exists() else bundled_files.find(design if "/" in design else f"arch/{design}")
     specs = specs_of(workload, found, "estimate" if "/" in design else "bundled", strict=True)
     results = tuple(map_layers(specs, SearchOptions(effort="quick"), bounds=False))
     run = PlanningRun(workload, options, results, [[] for _ in results], None,
                       PlanningClock(None, lambda: False), opened(None, workload, specs, options),
                       lambda *_: None)
-    run.take_segments(segments(workload, options.longest))
+    run.take_segments(segments(workload, options.longest, units=bool(run.hardware.arch.units)))
     return run
 
 

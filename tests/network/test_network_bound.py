@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -37,6 +38,7 @@ from fadiff_mapper.network.planning import PlanningRun, planned_groups
 from fadiff_mapper.network.tile_mappings import LIGHT, TileMemory, with_mappings
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
+from tests.fusion.test_causal_groups import TOKENS, described
 from tests.network.test_enumeration_rounds import run_of
 from tests.network.test_trees_in_plans import attention
 
@@ -235,6 +237,66 @@ def test_no_group_of_attention_is_below_its_bound(design: str) -> None:
     assert compared > 5
 
 
+class Gated(nn.Module):  # type: ignore[misc]
+    """A block of tokens with norms, a product of two branches, and a sum around all of it."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.norm, self.gate = nn.LayerNorm(width), nn.Linear(width, inner)
+        self.up, self.down = nn.Linear(width, inner), nn.Linear(inner, width)
+
+    def forward(self, x: Any) -> Any:
+        inside = self.norm(x)
+        return x + self.down(nn.functional.silu(self.gate(inside)) * self.up(inside))
+
+
+class Residual(nn.Module):  # type: ignore[misc]
+    """Two convolutions with activations, and a sum around both."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2))
+
+    def forward(self, x: Any) -> Any:
+        return torch.relu(x + self.second(torch.relu(self.first(x))))
+
+
+def with_operators(network: str) -> Workload:
+    """A small network with operators between its layers."""
+    if network == "residual":
+        return load_network(nn.Sequential(Residual(6), Residual(6)), torch.zeros(1, 6, 12, 10))
+    if network == "gated":
+        return load_network(nn.Sequential(Gated(24, 60), Gated(24, 60)), torch.zeros(1, 30, 24))
+    return attention(24, 3, 8) if network == "attention" else described(TOKENS)
+
+
+@pytest.mark.parametrize(("network", "design", "rounds"), [
+    ("attention", "tpu_v4i_like", 2), ("gated", "mobile_npu", 2),
+    *(pytest.param(network, design, rounds, marks=pytest.mark.slow) for network in (
+        "attention", "causal", "residual", "gated") for design, rounds in (
+        ("tpu_v4i_like", 12), ("fusemax_like", 3), ("mobile_npu", 12)))])
+def test_no_group_with_operators_on_units_is_below_its_bound(network: str, design: str, rounds: int,
+                                                             tmp_path: Path) -> None:
+    """Random groups in which units work in turn and side by side with the layers; softmax in one pass among them, and
+    blocks of scores that are left out."""
+    file = tmp_path / "design.yaml"
+    text = bundled_files.find(f"inference/{design}").read_text(encoding="utf-8")
+    file.write_text(re.sub(r"( +)(lanes: \d+\n)", r"\1\2\1skips_masked: true\n", text), encoding="utf-8")
+    run, random = bounded_run(with_operators(network), str(file)), Random(4)
+    least = least_of(run.workload, run.hardware, run.results, run.segments)
+    assert least
+    charged = [segment for segment in run.segments if segment.charged]
+    memory, compared, one_pass = TileMemory(), 0, 0
+    for _ in range(rounds):
+        for segment, group, point in drawn_points(random, run, charged, memory):
+            step = plain_step(least, segment.nodes)
+            assert isinstance(step.least, LeastGroup) and step.least.operators.cycles > 0
+            assert_bounds(replace(step, credit=NOTHING), point)     # the operators are in the group
+            compared += 1
+            one_pass += group.one_pass
+    assert compared > 5 and (one_pass or network not in ("attention", "causal"))
+
+
 def drawn_points(random: Random, run: PlanningRun, among: Sequence[Segment],
                  memory: TileMemory) -> Iterator[tuple[Segment, FusedGroup, OperatingPoint]]:
     """Up to 12 random groups of some segments that can run, with their exact energy and cycles."""
@@ -316,8 +378,10 @@ def drawn_group(random: Random, run: PlanningRun, segment: Segment) -> tuple[Seg
                 layers[one.layer], shared={one.operand: (one.first, one.tensor)},
                 operands={**layers[one.layer].operands, one.operand: layers[one.first].operands[one.tensor]})
     links = tuple(link.staying(stay()) for link in segment.links)
-    return segment, FusedGroup(tuple(layers), links, loops, segment.repeat,
-                               sums=random.choice(("", home, run.hardware.arch.level_names()[-1])))
+    sums = random.choice(("", home, run.hardware.arch.level_names()[-1]))
+    doubled = frozenset({home} if segment.charged and random.random() < 0.5 else ())
+    return segment, FusedGroup(tuple(layers), links, loops, segment.repeat, doubled, sums,
+                               skips=run.hardware.arch.skips_masked)
 
 
 def fits(run: PlanningRun, group: FusedGroup) -> bool:
@@ -374,7 +438,8 @@ def test_the_least_price_is_that_of_the_best_of_all_covers() -> None:
     alone = {name: LeastLayer(10.0, 10.0, 110.0) for name in "abc"}
     points = {"ab": (17.0, 18.0), "bc": (16.0, 19.0), "abc": (25.0, 27.5)}
     parts: dict[str, LeastLayer | LeastGroup] = {
-        **alone, **{names: LeastGroup(OperatingPoint(*point)) for names, point in points.items()}}
+        **alone, **{names: LeastGroup(Segment(tuple(names), (), (), (), 1), OperatingPoint(*point))
+                    for names, point in points.items()}}
     least = NetworkLeast([
         PathStep("abc".index(names[0]), "abc".index(names[-1]) + 1, tuple(names), part,
                  OperatingPoint(1.0, 0.0) if names == "ab" else NOTHING)

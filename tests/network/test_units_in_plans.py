@@ -78,7 +78,7 @@ def test_a_group_has_the_operators_between_its_layers_and_others_run_by_themselv
     assert group.cost.bound == "VectorUnit" and group.group.side_by_side  # 128 lanes for 65,536 multiply-accumulators
     assert group.cost.cycles == HEADS * group.cost.busy["VectorUnit"]
     assert fused.history[-1]["value"] == pytest.approx(fused.stats.edp, rel=1e-6)
-    assert fused.bound is not None and fused.gap is not None and fused.gap >= 0
+    assert fused.gap is not None and 0 <= fused.gap < 0.1
 
 
 def test_every_output_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,7 +118,7 @@ def test_without_units_operators_cost_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("network", "design", "energy", "cycles"), [
     ("mobilenet_v1", "gemmini_large", 1128910103.1275206, 1433805),
-    ("resnet18", "gemmini_small", 4243591814.5702267, 9413743)])
+    ("resnet18", "gemmini_small", 4224106333.1214542, 9409047)])
 def test_plans_without_units_and_softmax_are_those_recorded(network: str, design: str, energy: float,
                                                             cycles: int) -> None:
     found = map_network(load_network(f"bundled:networks/{network}"), f"bundled:arch/{design}",
@@ -137,6 +137,7 @@ def test_operators_of_a_group_share_the_units_so_that_it_is_best() -> None:
     assert evaluate_group(found.hardware, group.group) == group.cost
     one = map_network(attention("gelu"), spec, NetworkOptions(threads=1), metric="delay")
     assert found.stats.cycles < 0.8 * one.stats.cycles
+    assert found.gap is not None and one.gap is not None and found.gap >= 0 <= one.gap
     together = replace(group.group, units=("VectorUnit",) * len(group.group.units))
     assert evaluate_group(found.hardware, together).cycles > group.cost.cycles
     for units, said in ((("Third",) * len(together.units), "found 'Third'; accepted: VectorUnit, Second"),

@@ -12,6 +12,7 @@ import pytest
 from html_pages import Page
 from hypothesis import given
 from hypothesis import strategies as st
+from named_schema import errors_by_its_schema
 from small_machine import OUTCOMES, machine, outcome
 from small_network import HOSTILE, result
 
@@ -85,11 +86,13 @@ def test_names_and_words_of_the_input_are_no_formulas() -> None:
 def test_the_folder_has_the_best_architecture_its_mappings_both_tables_and_the_page(tmp_path: Path) -> None:
     machine("edp", "area").write(tmp_path)
     names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    assert {"architecture.yaml", "front.csv", "designs.csv", "fadiff.design.json", "design.html", "front/001.yaml",
-            "front/003.yaml", "three/plan.yaml", "three/report.html"} <= names
+    assert {"architecture.yaml", "arch.schema.json", "front.csv", "designs.csv", "fadiff.design.json", "design.html",
+            "front/001.yaml", "front/003.yaml", "three/plan.yaml", "three/report.html"} <= names
     document = load_text((tmp_path / "architecture.yaml").read_text())
     assert document == design_document(read_space("bundled:spaces/gemmini_small"), (0, 0, 0, 0))
     assert [node.tag for node in document["architecture"]["nodes"]][:2] == ["!Container", "!Component"]
+    assert errors_by_its_schema(tmp_path / "architecture.yaml") == []
+    assert errors_by_its_schema(tmp_path / "front" / "003.yaml") == []
 
 
 def test_networks_of_one_name_and_those_named_as_other_folders_have_folders_of_their_own() -> None:

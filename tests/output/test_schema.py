@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+import json
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -12,8 +13,11 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from named_schema import errors_by_its_schema
 from v04_designs import document
 
+from fadiff_mapper import FadiffError, load_network, quickstart, save_network
+from fadiff_mapper.cli import main
 from fadiff_mapper.design import space
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.inputs.yaml.located import Table, plain
@@ -103,6 +107,20 @@ def test_both_dialects_validate() -> None:
     for kind, value in (("depth", -1), ("depth", True), ("multiple_buffering", 0), ("bandwidth", [])):
         native["architecture"]["subtree"][0]["local"][0]["attributes"] = {kind: value}
         assert not validator("arch").is_valid(native), kind
+
+
+def test_files_that_are_written_to_be_edited_name_the_schema_beside_them(tmp_path: Path) -> None:
+    save_network(load_network("bundled:networks/mixtral_8x7b_decode"), tmp_path / "network.yaml")
+    written = [tmp_path / "network.yaml", *(path for path in quickstart(tmp_path / "first") if path.suffix == ".yaml")]
+    assert [error for path in written for error in errors_by_its_schema(path)] == []
+    assert len(written) == 5
+
+
+def test_a_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "mapping"]) == 0
+    assert json.loads(capsys.readouterr().out) == json_schema("mapping")
+    with pytest.raises(FadiffError, match=r'found "map" \(did you mean "mapper"\?\); accepted: arch, problem, '):
+        json_schema("map")
 
 
 def test_the_page_of_keys_is_up_to_date() -> None:

@@ -63,7 +63,7 @@ def test_without_a_clock_a_microsecond_is_a_cycle(tmp_path: Path) -> None:
     (tmp_path / "design.yaml").write_text(re.sub(r"global_cycle_seconds: [^,}\n]*,? ?", "", text))
     result = plan(str(tmp_path / "design.yaml"), True)
     said = plan_trace(result)
-    assert end(loaded(said)) == pytest.approx(result.stats.cycles)
+    assert end(loaded(said)) == pytest.approx(result.stats.cycles, abs=1e-3)
     assert json.loads(said)["otherData"] == {"time": "a microsecond stands for a cycle"}
 
 
@@ -73,11 +73,11 @@ def test_units_of_a_group_work_side_by_side_in_rows_of_their_own() -> None:
     assert group.group.side_by_side
     slices = {own.name: own for own in loaded(plan_trace(result))}
     whole, cycle = slices["group 1"], 1e6 / 1.05e9
-    assert slices["softmax"].start == slices["qk"].start == whole.start == pytest.approx(slices["norm"].length)
+    assert slices["softmax"].start == slices["qk"].start == whole.start == slices["norm"].length
     assert slices["softmax"].row == "VectorUnit" and slices["qk"].row == result.hardware.arch.arithmetic.name
-    assert slices["softmax"].length == pytest.approx(group.cost.operators[0].cycles * HEADS * cycle)
-    assert end([slices[name] for name in ("qk", "softmax", "av")]) <= whole.start + whole.length * (1 + 1e-12)
-    assert slices["sum"].start == pytest.approx(whole.start + whole.length)
+    assert slices["softmax"].length == pytest.approx(group.cost.operators[0].cycles * HEADS * cycle, abs=1e-3)
+    assert end([slices[name] for name in ("qk", "softmax", "av")]) <= slices["sum"].start + 1e-9
+    assert slices["sum"].start == pytest.approx(end([whole]))
 
 
 def test_the_trace_of_an_inference_has_operators_in_turn() -> None:
@@ -88,7 +88,8 @@ def test_the_trace_of_an_inference_has_operators_in_turn() -> None:
     for outcome in result.batches:
         own = [each for each in slices if each.process == f"batch {outcome.batch}"]
         assert [each.start for each in own[1:]] == pytest.approx([each.start + each.length for each in own[:-1]])
-        assert end([each for each in own if each.category == "prefill"]) == pytest.approx(outcome.first_token_s * 1e6)
+        assert end([each for each in own if each.category == "prefill"]) == pytest.approx(
+            outcome.first_token_s * 1e6, abs=1e-3)
 
 
 def changed(event: int, **values: Any) -> str:
@@ -99,7 +100,8 @@ def changed(event: int, **values: Any) -> str:
 
 
 @pytest.mark.parametrize(("event", "values"), [
-    (3, {"ts": 1}), (3, {"ph": "B"}), (2, {"dur": -1}), (2, {"pid": 2}), (2, {"tid": 7}), (2, {"ts": "0"}),
+    (3, {"ts": 1}), (3, {"ts": 1.999}), (3, {"dur": 1.0004}), (1, {"tid": 0}), (1, {"tid": 1}),
+    (3, {"ph": "B"}), (2, {"dur": -1}), (2, {"pid": 2}), (2, {"tid": 7}), (2, {"ts": "0"}),
     (1, {"name": "threadname"}), (0, {"ph": "X"})])
 def test_the_reader_refuses_what_no_viewer_could_draw(event: int, values: dict[str, Any]) -> None:
     assert len(loaded(changed(0))) == 2

@@ -50,7 +50,7 @@ def test_sentences_say_what_is_left_out_and_what_is_charged_apart(tmp_path: Path
     assert coverage(load_network(part(tmp_path, 128))).sentences() == [
         "understood: 80 % (512 of 640 multiply-accumulates)", "left out: spectrum (odd), 20 %",
         "charged apart: 32 words that 1 sums, products and the like read besides the tensor that flows on, such as "
-        "residual operands", "not counted: 32 operations of 1 operators (32 add)"]
+        "residual operands", "not counted: 32 operations of 1 operator (32 add)"]
     assert coverage(load_network(part(tmp_path, None))).sentences()[0] == (
         "understood: at most 73.88 % (512 of 693 multiply-accumulates); how many spectrum has is not known, and counts "
         "as 181: one product of its tensors, or one pass of its loop")

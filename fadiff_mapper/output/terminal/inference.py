@@ -23,6 +23,7 @@ def print_inference(result: InferenceResult, written_to: str) -> None:
                     f"{1e-9 / result.cycle_s:.4g} GHz, {result.batches[0].weight_words / 1e9:.4g} G words of weights",
                     "batch", "first token s", "further tokens ms", "tokens/s", "J/token", "cache, G words", "bound by",
                     text=1, rows=rows))
+    out.print(result.order)
     for batch, (operators, operations) in result.uncounted().items():
         out.print(f"not counted at batch {batch}: {operations:,} operations of {operators:,} operators without "
                   "multiply-accumulates, as the design has no unit for them")

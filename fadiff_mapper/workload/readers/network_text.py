@@ -15,12 +15,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.base import atomic_files
-from fadiff_mapper.base.errors import FadiffError, listed, nearest
+from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.keys import LIST, MAP, TEXT, TRUTH, count, one, table, table_of, tables_of
 from fadiff_mapper.inputs.yaml.dump import dump
@@ -254,22 +252,6 @@ def _pad(value: Any, where: Where) -> tuple[int, int]:
     if len(pair) != 2:
         raise where.error(f"found {len(pair)} numbers", "[before, after]")
     return pair[0], pair[1]
-
-
-def save_network(network: Workload, path: str | PathLike[str]) -> None:
-    """Writes a network as a file that the command line and `load_network` read, whole or not at all.
-
-    Args:
-        network: any network, such as one traced from a PyTorch module.
-        path: the file, ending in .yaml or .yml.
-
-    Raises:
-        FadiffError: the name ends otherwise, or the file cannot be written.
-    """
-    file = Path(path)
-    if file.suffix not in (".yaml", ".yml"):
-        raise FadiffError(f"{file}: found the suffix \"{file.suffix}\"; accepted: .yaml, .yml")
-    atomic_files.write_files(file.parent, {file.name: network_text(network)})
 
 
 def network_text(network: Workload) -> str:
