@@ -32,9 +32,9 @@ def test_bytes_seconds_and_energy_are_those_of_the_mappings(case: str, model: st
 
 
 @pytest.mark.parametrize("case", ["attn-unfused", "end2end-flat", "end2end-proposal"])
-def test_products_are_mapped_under_the_constraints_of_the_artifact(case: str) -> None:
+def test_products_are_mapped_under_the_constraints_of_the_artifact(case: str, benchmarks: Path) -> None:
     import fusemax
-    with (BENCHMARKS / "fusemax_results.csv").open() as file:
+    with (benchmarks / "fusemax_results.csv").open() as file:
         (published,) = (row for row in csv.DictReader(file)
                         if (row["case"], row["model"], row["seq_len"]) == (case, "XLM", "1K"))
     moved, seconds, energy = (fusemax.unfused if case == "attn-unfused" else partial(fusemax.projections, case))(
