@@ -601,7 +601,7 @@ def _near(bound: int, tile: int, lanes: int) -> set[int]:
 
 def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...],
           tiles: Collection[tuple[int, ...]] = ()) -> np.ndarray:
-    """Every combination of tile sizes for some loops, or the given ones alone, [loops, B]."""
+    """Every combination of tile sizes for up to three loops, or the given ones alone, [loops, B]."""
     bounds, lanes = segment.problems[-1].bounds, bases[-1].lanes
     return _grid_over(tuple((bounds[dim], lanes.get(dim, 1)) for dim in dims), tuple(sorted(tiles)))
 
@@ -611,10 +611,8 @@ def _grid_over(extents: tuple[tuple[int, int], ...], tiles: tuple[tuple[int, ...
     """`_grid` for loops over dimensions of these bounds and lanes; segments with the same last layer share it."""
     if not extents:
         return np.empty((0, 1))
-    axes, most = [], SIZES.get(len(extents), 1)
-    for bound, lanes in extents:
-        axes.append(_evenly(_sizes(bound, lanes), most))
-    grid = np.array(tiles or list(product(*axes)), dtype=np.float64).reshape(-1, len(extents)).T
+    sizes = tiles or product(*(_evenly(_sizes(*extent), SIZES.get(len(extents), 0)) for extent in extents))
+    grid = np.array(list(sizes), dtype=np.float64).reshape(-1, len(extents)).T
     steps = np.prod([np.ceil(bound / size) for (bound, _), size in zip(extents, grid, strict=True)], axis=0)
     return np.ascontiguousarray(grid[:, steps <= MOST_STEPS])
 

@@ -68,6 +68,7 @@ def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: l
         patch.setattr(least_traffic, "MOST_TILES", most)
         patch.setattr(least_traffic, "MOST_ALTERNATIVES", most)
         patch.setattr(parallel, "MOST_STATES", states)
+        patch.setattr(parallel, "_states", parallel._states.__wrapped__)    # nothing remembered
         bound = lower_bound(layer, build_mapspace(arch, case.problem, Constraints((*inner, said[-1]))))
     assert bound is not None and not broken(bound, smallest(scores))
 

@@ -30,7 +30,7 @@ from fadiff_mapper.fusion import (
     layer_steps,
     step_classes,
 )
-from fadiff_mapper.fusion.candidates import candidates, neighbours, reshaped
+from fadiff_mapper.fusion.candidates import MOST_STEPS, candidates, candidates_along, neighbours, reshaped
 from fadiff_mapper.fusion.estimates import CompiledSegment, LayerBase, SideBySide, compiled_segment, layer_base, revised
 from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, WordCosts, summed
@@ -335,6 +335,18 @@ def found(kept: int | None = None) -> Sequence:
 def test_sums_leave_the_chip_where_nothing_else_fits() -> None:
     best = found()[0]
     assert best.group.sums == "DRAM" and {loop.dim for loop in best.group.loops} == {"N", "C"}
+
+
+def test_given_tile_sizes_take_the_place_of_the_grid() -> None:
+    hardware, segment, bases = products()
+    price = NetworkPrice(summed([base.whole for base in bases]))
+    tiles = {"N": 24, "C": 40}   # uneven ones
+    for dims in (("N", "C"), ("C", "N")):
+        given = tuple(tiles[dim] for dim in dims)
+        sized = candidates_along(hardware, segment, dims, bases, price, [given])
+        assert sized and {tuple(loop.tile for loop in one.group.loops) for one in sized} == {given}
+    few = candidates_along(hardware, segment, ("N", "C"), bases, price, [(1, 1)])   # half a million steps
+    assert not any(one.group.steps > MOST_STEPS for one in few)
 
 
 def test_what_stays_fits_and_no_candidate_comes_twice() -> None:
