@@ -11,8 +11,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from fractions import Fraction
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
+from fadiff_mapper.fusion import FusedGroup, FusedLayer
 from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -145,9 +146,8 @@ class Checkpoint:
 
 def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], effort: TileEffort) -> str:
     """Hashes a batch of groups, without their mappings, and how these are searched: effort, and the network's sums."""
-    content = [[_plain(group) for group in groups], sums, effort.options.as_dict(),
-               effort.deep and effort.deep.as_dict(), effort.known_too]
-    return _digest(content, sort_keys=True)
+    return _digest([_plain(groups), sums, effort.options.as_dict(), effort.deep and effort.deep.as_dict(),
+                    effort.known_too], sort_keys=True)
 
 
 def _digest(content: Any, **written: Any) -> str:
@@ -155,24 +155,17 @@ def _digest(content: Any, **written: Any) -> str:
     return hashlib.sha256(json.dumps(content, **written).encode()).hexdigest()
 
 
-def _plain(group: FusedGroup) -> dict[str, Any]:
-    """A group without mappings as JSON, for its hash: every field that bears on the search must be here."""
-    def plain_stay(stay: Stay) -> list[Any]:
-        return [stay.level, sorted(stay.across), stay.lines, *stay.shares]
-
-    return {"layers": [[layer.problem.bounds, repr(layer.problem.dataspaces),
-                        {name: plain_stay(stay) for name, stay in layer.operands.items()}, dict(layer.shared),
-                        dict(layer.lasting)]
-                       for layer in group.layers],
-            "links": [[link.tensor, dict(link.dims), plain_stay(link.stay), dict(link.padding),
-                       {dim: list(astuple(slide)) for dim, slide in link.pooled.items()}, link.written,
-                       {dim: list(astuple(slide)) for dim, slide in link.between.items()}, sorted(link.whole),
-                       str(link.elsewhere), str(link.company), link.distance]
-                      for link in group.links],
-            "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "sums": group.sums,
-            "double_buffered": sorted(group.double_buffered), "skips": group.skips, "units": group.units,
-            "output_at": group.output_at, "lasting_words": dict(group.lasting_words),
-            "second_reads": [[read.first, read.tensor, read.behind, dict(read.dims)] for read in group.second_reads]}
+def _plain(value: Any) -> Any:
+    """A value as JSON for its hash, with every field; sets, whose order differs from run to run, are sorted."""
+    if is_dataclass(value):
+        return [_plain(getattr(value, part.name)) for part in fields(value)]
+    if isinstance(value, Mapping):
+        return [[_plain(key), _plain(item)] for key, item in value.items()]
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Fraction) else value
 
 
 def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple[Spec, ...],

@@ -354,7 +354,8 @@ def drawn_versions(random: Random, run: PlanningRun, least: NetworkLeast,
         group = drawn_group(random, run, segment)[1] if segment.links else FusedGroup(
             (FusedLayer(segment.problems[0], {}),), repeat=segment.repeat)
         part = PlanPart(Candidate(segment, group, NOTHING), 0.0, None)
-        drawn.append((step, PartVersion(part, RowStep(NEW_ROW, NEW_ROW, step.residents), NOTHING).group(home)))
+        row_step = RowStep(NEW_ROW, NEW_ROW, step.residents)
+        drawn.append((step, PartVersion(part, step.nodes, row_step, NOTHING).group(home)))
     return exact_points(run, drawn, memory)
 
 

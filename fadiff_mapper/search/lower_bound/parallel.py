@@ -8,8 +8,10 @@ higher, so the bound needs only the states that no other state dominates.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,11 +19,11 @@ from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.search.mapspace.build import MapSpace
 
 MOST_STATES = 3000
-"""Beyond this many states the best of each quantity by itself is taken: a looser bound, but still one. A limit on time,
+"""Beyond this many states the most of each quantity by itself is taken: a looser bound, but still one. A limit on time,
 set by hand."""
 
-PAIRED = 256
-"""States that are compared with each other all at once. A plain limit on memory."""
+MOST_FITTING = 10 * MOST_STATES
+"""The same for states before they are compared with each other."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,16 @@ def spread_of(space: MapSpace) -> Spread:
     return Spread(widest, apart, tuple(math.prod(each.values()) for each in widest), instances)
 
 
+@dataclass(frozen=True)
+class SpatialLoop:
+    """What a spatial loop of a level over a dimension may be."""
+
+    factors: tuple[int, ...]  # ascending
+    axes: str  # on which it may lie
+    mesh: tuple[int, int]  # of the next unit inwards along X and Y, which the expansion on each axis fits
+    shared: tuple[bool, ...]  # whether receivers want the same words of each data space, and it is kept further in
+
+
 def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over: Over = never) -> Parallelism:
     """The undominated states of a map space.
 
@@ -77,25 +89,51 @@ def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over:
 
     `innermost`: the innermost level that keeps each data space, [T]; -1 for one that is left out. Raises OutOfTime.
     """
-    tensors = len(innermost)
-    states: set[tuple[int, ...]] = {(1, 1, *[1] * tensors)}
+    loops = []
     for level in reversed(range(len(space.levels))):
         unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
-        apart = spread.apart[level]
+        own = space.levels[level]
         for name, widest in spread.widest[level].items():
-            if widest == 1 or not space.levels[level].axes[name]:
-                continue
-            shared = [level <= innermost[t] and name not in apart[t] for t in range(tensors)]
-            factors, axes = space.levels[level].spatial.choices[name], space.levels[level].axes[name]
-            steps = [(f if axis == "X" else 1, f if axis == "Y" else 1, f) for f in factors for axis in axes]
-            fitting = {(x * dx, y * dy, *(m * f if s else m for m, s in zip(rest, shared, strict=True)))
-                       for x, y, *rest in in_time(states, over) for dx, dy, f in steps
-                       if x * dx <= unit.mesh_x and y * dy <= unit.mesh_y}
-            states = _undominated(fitting or states, over)
-            if len(states) > MOST_STATES:
-                states = {tuple(max(part) for part in zip(*states, strict=True))}
+            if widest > 1 and own.axes[name]:
+                shared = (level <= kept and name not in apart
+                          for kept, apart in zip(innermost, spread.apart[level], strict=False))
+                loops.append(SpatialLoop(tuple(sorted(own.spatial.choices[name])), own.axes[name],
+                                         (unit.mesh_x, unit.mesh_y), tuple(shared)))
+    return _states(tuple(loops), len(innermost), over)
+
+
+@lru_cache(maxsize=1024)    # many layers of a network differ in bounds that are larger than the array
+def _states(loops: tuple[SpatialLoop, ...], tensors: int, over: Over) -> Parallelism:
+    """The undominated states of some spatial loops, outermost first."""
+    states: set[tuple[int, ...]] = {(1, 1, *[1] * tensors)}
+    for number, loop in enumerate(loops, 1):
+        fitting = set[tuple[int, ...]]()
+        for x, y, *rest in in_time(states, over):
+            for axis in loop.axes:
+                room = loop.mesh[0] // x if axis == "X" else loop.mesh[1] // y
+                fitting |= {(x * f if axis == "X" else x, y * f if axis == "Y" else y,
+                             *(m * f if s else m for m, s in zip(rest, loop.shared, strict=True)))
+                            for f in loop.factors[:bisect_right(loop.factors, room)]}
+            if len(fitting) > MOST_FITTING:
+                return _most_of_each(loops, tensors)
+        later = {axis for loop in loops[number:] for axis in loop.axes}
+        states = _undominated(fitting or states, ["X" in later, "Y" in later], over)
+        if len(states) > MOST_STATES:
+            return _most_of_each(loops, tensors)
     table = np.array(sorted(states), dtype=np.float64)
     return Parallelism(table[:, 0] * table[:, 1], table[:, 2:])
+
+
+def _most_of_each(loops: Sequence[SpatialLoop], tensors: int) -> Parallelism:
+    """A single state with the most MACs in use, and of each data space the most that one access serves."""
+    def most(counted: Iterable[SpatialLoop]) -> float:
+        units = [1, 1]
+        for loop in counted:
+            units = [min(own * loop.factors[-1], mesh) if axis in loop.axes else own
+                     for own, mesh, axis in zip(units, loop.mesh, "XY", strict=True)]
+        return float(math.prod(units))
+    return Parallelism(np.array([most(loops)]), np.array([[
+        most(loop for loop in loops if loop.shared[t]) for t in range(tensors)]]))
 
 
 def most_units(space: MapSpace, spread: Spread, dims: frozenset[str]) -> float:
@@ -110,20 +148,21 @@ def most_instances(spread: Spread, level: int, dims: frozenset[str]) -> float:
     return float(math.prod(most for each in spread.widest[level + 1:] for name, most in each.items() if name in dims))
 
 
-def _undominated(states: set[tuple[int, ...]], over: Over) -> set[tuple[int, ...]]:
-    """The states without those that another state of the same units along X and Y exceeds in sharing."""
-    by_extent: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+def _undominated(states: set[tuple[int, ...]], open_axes: Sequence[bool], over: Over) -> set[tuple[int, ...]]:
+    """The states that no other one exceeds in units and in sharing.
+
+    Along an axis on which loops are still to come units are room, too: states are compared with those of as many.
+    """
+    alike: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     for state in states:
-        by_extent.setdefault((state[0], state[1]), []).append(state)
-    kept = set()
-    for group in in_time(by_extent.values(), over):
-        if len(group) == 1:
-            kept |= set(group)
-            continue
-        best = np.array(group)
-        if len(best) <= PAIRED:  # states differ, so that one which reaches another everywhere exceeds it somewhere
-            worse = (best[:, None] >= best).all(axis=2).sum(axis=0) > 1
-        else:
-            worse = np.array([(best >= state).all(axis=1).sum() > 1 for state in in_time(best, over)])
-        kept |= {state for state, drop in zip(group, worse, strict=True) if not drop}
+        key = tuple(units for units, still in zip(state, open_axes, strict=False) if still)
+        alike.setdefault(key, []).append(state)
+    kept = set[tuple[int, ...]]()
+    for group in in_time(alike.values(), over):
+        front, count = np.empty((len(group), len(group[0])), dtype=np.int64), 0
+        for state in sorted(group, reverse=True):   # behind every one that exceeds it
+            if count == 0 or not (front[:count] >= state).all(axis=1).any():
+                front[count] = state
+                count += 1
+                kept.add(state)
     return kept
