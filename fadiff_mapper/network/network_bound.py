@@ -55,7 +55,7 @@ from fadiff_mapper.fusion.prices import (
 from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs
 from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec
 from fadiff_mapper.kernel._kernel import GroupBound, LayerLeast, ProductUnits
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.network.lasting_tensors import NEW_ROW, NOBODY, LastingRow, Residents, lasting_rows, row_steps
@@ -235,8 +235,8 @@ class NetworkLeast:
         Groups are divided until no bound can rise further, `most` layers of parts were bounded, or `over` tells that
         time is over.
         """
-        if metric != "edp":
-            energy, cycles = float(metric == "energy"), float(metric == "delay")
+        energy, cycles = map(float, METRIC_EXPONENTS[metric])
+        if not (energy and cycles):     # a sum over the parts of a plan, not a product of two
             self.raise_price(energy, cycles, most, over)
             return SLACK * self.price(energy, cycles)
         apart = summed([self.besides, *(OperatingPoint(own.energy_pj, own.cycles) for own in self.alone)])
@@ -542,9 +542,9 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             energy=layer.done * layer.least.inside, cycles=layer.done * layer.least.busy,
             written=layer.done * problem.tensor_size(problem.output) * layer.written, done=layer.done,
             made=layer.done * problem.tensor_size(problem.output) * (index < len(segment.links) or residents.made),
-            found=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in lasting),
-            lasting=sum(float(problem.tensor_size(space)) for space in problem.dataspaces
-                        if lasting.get(space.name) is False),
+            lasting=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in lasting),
+            lasting_words=sum(float(problem.tensor_size(space)) for space in problem.dataspaces
+                              if lasting.get(space.name) is False),
             filled=all(space.name in keep for space in outside), fill=float(fill.min()), back=layer.least.back,
             summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
             unfinished=sums_room(layer.spec, home, float(usable)),

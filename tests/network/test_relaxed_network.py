@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from made_graphs import bundled_network
 
-from fadiff_mapper import NetworkOptions, SearchOptions, Workload, load_network
+from fadiff_mapper import NetworkOptions, SearchOptions, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, evaluate_group
@@ -56,9 +57,7 @@ APART = ("resnet18", ("layer4.1.conv1", "layer4.1.conv2"), "small")
 Named = tuple[str, tuple[str, ...], str]
 
 
-@cache
-def workload(name: str) -> Workload:
-    return load_network(f"bundled:networks/{name}")
+workload = cache(bundled_network)
 
 
 @cache
