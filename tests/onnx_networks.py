@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from fadiff_mapper import Workload, load_network
 
 
 class Graph:
@@ -49,6 +51,12 @@ class Graph:
         made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
         graph = helper.make_graph(self.nodes, self.name, self.inputs, made, self.constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.version)])
+
+
+def of(build: Callable[[Graph], str], *shape: int, version: int = 18) -> Workload:
+    """The network of a graph that is built on an input x."""
+    g = Graph("net", shape, version)
+    return load_network(g.model(build(g)))
 
 
 def resnet18() -> onnx.ModelProto:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from fadiff_mapper.design import layer_entries
 from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.space import DesignSpace, read_space
 from fadiff_mapper.workload import Workload
@@ -51,3 +54,11 @@ def small_question(folder: Path, section: str = SECTION, **settings: Any) -> Des
     """The question for the size of `gemmini_small` that is best for these layers, one by one unless asked otherwise."""
     return DesignQuestion(small_space(folder, section), (small_network(folder),), (1.0,),
                           **{"fuse": False, "energy": "estimate"} | settings)
+
+
+def forbid_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on layers of designs come from the store, or the test fails."""
+    def searched(*_: object, **__: object) -> None:
+        raise AssertionError("a layer was searched again")
+
+    monkeypatch.setattr(layer_entries, "search_all", searched)

@@ -18,7 +18,6 @@ from fadiff_mapper import NetworkOptions, map_layers
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.candidates import candidates
 from fadiff_mapper.fusion.estimates import Candidate, group_bases
-from fadiff_mapper.fusion.prices import NetworkPrice
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
 from fadiff_mapper.network.map_network import padded_layers
@@ -76,8 +75,7 @@ def space_task(workload: Workload, design: str, seed: int = 0, saved: Checkpoint
 
 def space_group(task: SpaceTask, segment: Segment) -> SpaceGroup:
     """Evaluates the candidate of a segment with the best estimate; thoroughly, where it falls short of that."""
-    run, start = task.run, time.process_time()
-    price = NetworkPrice(run.total, run.options.metric)
+    run, price, start = task.run, task.run.price, time.process_time()
     found = candidates(run.hardware, segment, group_bases(segment, run.bases), price, inf)
     if not found:
         nothing = run.alone[segment.nodes[0]]
@@ -91,10 +89,8 @@ def space_group(task: SpaceTask, segment: Segment) -> SpaceGroup:
 
 def _evaluated(task: SpaceTask, candidate: Candidate, thorough: bool) -> EvaluatedGroup | None:
     """Searches the tiles of a candidate; strategies of other groups are not known."""
-    run = task.run
-    price = NetworkPrice(run.total, run.options.metric)
-    effort = (THOROUGH if thorough else LIGHT).of(run.options.seed, 1)
-    return evaluated(run.hardware, [candidate], run.by_node, price, effort, run.over, run.saved, {})[0]
+    task.run.strategies.clear()
+    return evaluated(task.run, [candidate], task.run.price, THOROUGH if thorough else LIGHT)[0]
 
 
 def space_with(task: SpaceTask, groups: tuple[SpaceGroup, ...]) -> FusionSpace:

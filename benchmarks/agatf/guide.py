@@ -18,7 +18,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from benchmarks.agatf.embedded_space import EmbeddedSpace, capacity, lanes, shape_penalties
 from benchmarks.agatf.fusion_space import FusionSpace, Nodes
-from fadiff_mapper.fusion.prices import OperatingPoint
+from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint
 
 TREES, LEAF = 40, 3
 """Trees of the forest, and samples of a leaf at least. Set by hand, not measured."""
@@ -61,8 +61,7 @@ def fitted_guide(seen: Sequence[EmbeddedSpace], seed: int, corrects: bool = Fals
     samples = [(one, nodes, point) for one in seen for nodes, point in first_of_equals(one.space) if point]
     rows = np.array([_features(one, nodes, corrects) for one, nodes, _ in samples])
     penalties = np.array([shape_penalties(one, nodes) for one, nodes, _ in samples])
-    costs = np.array([log(point.price(one.space.unfused)
-                          / _reference(one.space, nodes, corrects).price(one.space.unfused))
+    costs = np.array([_relative(one.space, point, _reference(one.space, nodes, corrects))
                       for one, nodes, point in samples])
     weights = np.zeros(penalties.shape[1]) if corrects else nnls(penalties - penalties.mean(0), costs - costs.mean())[0]
     forest = RandomForestRegressor(TREES, min_samples_leaf=LEAF, random_state=seed, n_jobs=1)
@@ -82,14 +81,19 @@ def _reference(space: FusionSpace, nodes: Nodes, corrects: bool) -> OperatingPoi
     return space.group(nodes).estimate if corrects else space.layers_alone(nodes)
 
 
+def _relative(space: FusionSpace, point: OperatingPoint, reference: OperatingPoint) -> float:
+    """The logarithm of a price over another one, both in the network without groups."""
+    price = NetworkPrice(space.unfused)
+    return log(price(point) / price(reference))
+
+
 def _features(seen: EmbeddedSpace, nodes: Nodes, corrects: bool) -> np.ndarray:
     """Mean and extremes of embeddings, the length, the design; for a correction the estimate as well."""
     rows = np.array([seen.embeddings[name] for name in nodes])
     own = [len(nodes) / 16, log2(capacity(seen.arch)) / 32, log2(lanes(seen.arch)) / 16,
            *shape_penalties(seen, nodes)]
     if corrects:
-        total, group = seen.space.unfused, seen.space.group(nodes)
-        own.append(log(group.estimate.price(total) / seen.space.layers_alone(nodes).price(total)))
+        own.append(_relative(seen.space, seen.space.group(nodes).estimate, seen.space.layers_alone(nodes)))
     return np.concatenate([rows.mean(0), rows.min(0), rows.max(0), rows[0], rows[-1], own])
 
 

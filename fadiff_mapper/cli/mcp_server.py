@@ -22,6 +22,9 @@ from fadiff_mapper.base.standard_streams import say_error
 from fadiff_mapper.base.version import __version__
 
 CODE = "from fadiff_mapper.base.program_start import run_main; sys.exit(run_main('fadiff_mapper.cli'))"
+Metric = Literal["edp", "energy", "delay"]
+"""The metrics of networks, `METRIC_EXPONENTS` of inputs/spec/spec.py, as a type, which tools show to their clients."""
+
 GRACE = 20.0
 """Seconds beyond its time limit after which a command is ended: writing and last figures take a few."""
 
@@ -74,13 +77,13 @@ def make_server(folder: Path, most: float) -> Any:
         """Counts, cycles and energy (pJ) of the mapping in the files, as timeloop-model computes them."""
         return call(["evaluate", *inside(files), "--json"])
 
-    def map_layer(files: list[str], output: str, metric: Literal["edp", "energy", "delay"] = "edp",
+    def map_layer(files: list[str], output: str, metric: Metric = "edp",
                   time_limit: float = 30, prove: bool = False) -> dict[str, Any]:
         """Finds the best mapping of a layer on a design and writes Timeloop's files into the folder `output`."""
         return search(["map", *inside(files), f"--metric={metric}", *["--prove"] * prove], output, time_limit,
                       "fadiff.result.json")
 
-    def network(network: str, files: list[str], output: str, metric: Literal["edp", "energy", "delay"] = "edp",
+    def network(network: str, files: list[str], output: str, metric: Metric = "edp",
                 fusion: bool = True, time_limit: float = 60) -> dict[str, Any]:
         """Plans a network on a design: fused groups of layers, their tiles, and all mappings."""
         return search(["network", *inside([network, *files]), f"--metric={metric}", *["--no-fusion"] * (not fusion)],

@@ -12,6 +12,7 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.design.result import metric_exponents
 from fadiff_mapper.design.space import DesignSpace
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS
 from fadiff_mapper.network.options import NetworkOptions, layer_search
 from fadiff_mapper.search.options import SearchOptions, check_options
 from fadiff_mapper.workload import Operator, Workload
@@ -60,12 +61,11 @@ class DesignQuestion:
 
     @property
     def mapping_metric(self) -> str:
-        """The metric that mappings and plans minimise: "edp", "energy" or "delay", as the metrics need."""
+        """The metric that mappings and plans minimise: of energy and cycles those on which some metric depends; the EDP
+        where none does."""
         exponents = [metric_exponents(metric) for metric in self.metrics]
-        energy, cycles = (any(each[axis] > 0 for each in exponents) for axis in range(2))
-        if energy == cycles:
-            return "edp"
-        return "energy" if energy else "delay"
+        needed = tuple(int(any(each[axis] for each in exponents)) for axis in range(2))
+        return next((name for name, powers in METRIC_EXPONENTS.items() if powers == needed), "edp")
 
     @property
     def network_options(self) -> NetworkOptions:

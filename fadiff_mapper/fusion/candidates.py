@@ -86,18 +86,14 @@ time."""
 
 SIZES = {1: 40, 2: 20, 3: 10}
 """Tile sizes that are tried of each loop of a nest, by the number of its loops; `_finer` tries more around the best.
-
-Fewer miss better plans on small arrays, more find none.
-"""
+Fewer miss better plans on small arrays, more find none."""
 
 MOST_STEPS, MOST_ALONG = 2 ** 20, 2 ** 11
 """Steps of a group, and of one of its loops, at most: a limit of time for the exact evaluation."""
 
 KEPT = 16
-"""Candidates of a segment, each with another nest or other resident operands.
-
-At most `NetworkOptions.kept` of them are evaluated exactly. Fewer miss better plans, more find none.
-"""
+"""Candidates of a segment, each with another nest or other resident operands. Fewer miss better plans, more find
+none."""
 
 FINER = 16
 """Parts into which `_finer` divides a tile size, to try ten to twenty-three of them. Set by hand."""
@@ -153,8 +149,7 @@ def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
 
 def linked_dims(segment: Segment) -> set[str]:
     """Dimensions of the last layer that move along an intermediate."""
-    return {dim for index, link in enumerate(segment.links) if segment.reader(index) == len(segment.links)
-            for dim in link.dims.values()}
+    return {dim for link in segment.into(len(segment.links)) for dim in link.dims.values()}
 
 
 def cut_dims(segment: Segment) -> list[str]:
@@ -169,34 +164,25 @@ def cut_dims(segment: Segment) -> list[str]:
 
 def alike(segment: Segment, first: str, second: str) -> bool:
     """Whether two dimensions of the last layer are interchangeable in all layers."""
-    pairs = {len(segment.links): (first, second)}
-    for index in reversed(range(len(segment.problems))):
-        if index < len(segment.links):
-            link, slides = segment.links[index], segment.slides[index]
-            first, second = pairs[segment.reader(index)]
-            if first not in link.back or second not in link.back:
-                return False
-            first, second = link.back[first], link.back[second]
-            if slides[first] != slides[second]:
-                return False
-        problem, pairs[index] = segment.problems[index], (first, second)
-        if problem.bounds[first] != problem.bounds[second] or problem.bounds[first] == 1:
+    for index, (problem, one, other) in enumerate(zip(
+            segment.problems, segment.cuts[first], segment.cuts[second], strict=True)):
+        if one is None or other is None or problem.bounds[one] != problem.bounds[other] or problem.bounds[one] == 1:
             return False
-        if problem.windows[first] != problem.windows[second]:
+        if problem.windows[one] != problem.windows[other]:
+            return False
+        if index < len(segment.links) and segment.slides[index][one] != segment.slides[index][other]:
             return False
     return True
 
 
-def cuts_whole(segment: Segment, dim: str | None) -> bool:
+def cuts_whole(segment: Segment, dim: str) -> bool:
     """Whether a loop over a dimension of the last layer would cut one that some consumer in the segment needs whole."""
-    cut = {len(segment.links): dim}
-    for index in reversed(range(len(segment.links))):
-        link, reader = segment.links[index], segment.reader(index)
-        if link.put_together and cut[reader] in space_of(segment.problems[reader], link.tensor).dimensions - set(
-                link.dims.values()):
-            return True
-        cut[index] = link.back.get(cut[reader] or "")
-        if cut[index] in segment.whole[index]:
+    cut = segment.cuts[dim]
+    for index, link in enumerate(segment.links):
+        reader = segment.reader(index)
+        if cut[index] in segment.whole[index] or (
+                link.put_together and cut[reader] in space_of(segment.problems[reader], link.tensor).dimensions - set(
+                    link.dims.values())):
             return True
     return False
 
@@ -210,15 +196,12 @@ def shared_loops(segment: Segment, dims: Sequence[str]) -> tuple[list[set[str]],
     shared: list[set[str]] = [set() for _ in segment.links]
     overlapping = set()
     for dim in dims:
-        # for each layer the dimension that the loop cuts, and whether windows of a link behind it overlap along it
-        cuts: dict[int, tuple[str | None, bool]] = {len(segment.links): (dim, False)}
-        for index in reversed(range(len(segment.links))):
-            behind, halo = cuts[segment.reader(index)]
-            cut = segment.links[index].back.get(behind or "")
-            halo = halo or (cut is not None and segment.slides[index][cut].overlaps)
-            cuts[index] = cut, halo
-            shared[index] |= {dim} if cut is None or halo else set()
-        overlapping |= {dim} if any(halo for _, halo in cuts.values()) else set()
+        halo = [False] * len(segment.problems)     # whether windows of a link behind the layer overlap along the loop
+        for index, cut in reversed(list(enumerate(segment.cuts[dim][:-1]))):
+            halo[index] = halo[segment.reader(index)] or (
+                cut is not None and segment.slides[index][cut].overlaps)
+            shared[index] |= {dim} if cut is None or halo[index] else set()
+        overlapping |= {dim} if any(halo) else set()
     return shared, overlapping
 
 
@@ -251,39 +234,43 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         loops.
     """
     compiled = compiled_segment(hardware, segment, bases, known)
-    if not segment.charged:
-        every = [sized.candidate() for sized in (*_best_sizes(hardware, compiled, price, limit),
-                                                 *_divided(hardware, compiled, price))]
-        return distinct(sorted(every, key=lambda candidate: round(price(candidate.estimate), 9)))
-    limit += price(operators_alone(between(segment.links), hardware.arch, hardware.tables, price.metric))
-    halves = {home: words / 2 for home, words in compiled.usable.items()}  # so that tiles may be there twice
-    found = [candidate for room in (compiled, replace(compiled, usable=halves))
-             for sized in _best_sizes(hardware, room, price, limit)
+    rooms = [compiled]
+    if segment.charged:     # so that tiles may be there twice
+        rooms.append(replace(compiled, usable={home: words / 2 for home, words in compiled.usable.items()}))
+        limit += price(operators_alone(between(segment.links), hardware.arch, hardware.tables, price.metric))
+    found = [candidate for room in rooms for sized in _best_sizes(hardware, room, price, limit)
              for candidate in _around_diagonal(hardware, room, sized, price)]
     found += [candidate for sized in _divided(hardware, compiled, price) for candidate in with_operators(
         hardware, sized.candidate(), price)]
-    return distinct(sorted(found, key=lambda candidate: price(candidate.estimate)))
+    return distinct(sorted(found, key=lambda candidate: round(price(candidate.estimate), 9)))
 
 
 def _best_sizes(hardware: Hardware, compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[SizedNest]:
     """At most `KEPT` residency choices of nests in their best tile sizes, the best estimate first, then fewer loops."""
     segment, bases = compiled.segment, compiled.bases
+    sheets = [sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
+              for nest in tile_nests(hardware, segment, bases[-1].outputs_at)]
+    return sorted((_finer(compiled, sized, price) for sized in _best_of(sheets, price, limit, KEPT)),
+                  key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
+
+
+def _best_of(sheets: Iterable[Sheet], price: NetworkPrice, limit: float = inf, most: int = 1) -> list[SizedNest]:
+    """At most so many residency choices of nests below a price, each in its best tile sizes, the best estimate first;
+    of equal ones those come first that were given first."""
     rough: list[tuple[float, int, Sheet, int]] = []
-    for nest in tile_nests(hardware, segment, bases[-1].outputs_at):
-        sheet = sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
+    for sheet in sheets:
         rough += [(least, number, sheet, choice)
                   for number, (choice, least) in enumerate(enumerate(sheet.lower_prices(price)), len(rough))
                   if least < limit]
     best: list[tuple[float, int, SizedNest]] = []
     for least, number, sheet, choice in sorted(rough, key=lambda item: item[:2]):
-        bar = best[-1][0] if len(best) == KEPT else limit
+        bar = best[-1][0] if len(best) == most else limit
         if least >= bar:    # lower prices only rise from here on: nothing that follows can compete
             break
         sized = sheet.best_tile_sizes(choice, price, bar)
         if sized is not None:
-            best = sorted([*best, (sized.price, number, sized)], key=lambda item: item[:2])[:KEPT]
-    return sorted((_finer(compiled, sized, price) for _, _, sized in best),
-                  key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
+            best = sorted([*best, (sized.price, number, sized)], key=lambda item: item[:2])[:most]
+    return [sized for _, _, sized in best]
 
 
 def divisions(hardware: Hardware, segment: Segment, constraints: Sequence[Constraints]) -> list[Stay]:
@@ -397,7 +384,7 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
         return []
     sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases, known)
     return [candidate for nest in nests_of(hardware, segment, dims, bases[-1].outputs_at)
-            for sized in _best_of(sheet_of(compiled, nest, sizes), price)
+            for sized in _best_of([sheet_of(compiled, nest, sizes)], price)
             for candidate in with_operators(hardware, sized.candidate(), price)]
 
 
@@ -571,18 +558,7 @@ def _in_sizes(compiled: CompiledSegment, nest: TileNest, price: NetworkPrice,
             size % nest.division.shares.get(dim, 1) for dim, size in zip(nest.dims, own, strict=True))]
     if not sizes or not sizes[0]:
         return []
-    return _best_of(sheet_of(compiled, nest, np.array(sizes, dtype=np.float64).T.copy()), price)
-
-
-def _best_of(sheet: Sheet, price: NetworkPrice) -> list[SizedNest]:
-    """The best sizes and residency of a sheet, as a list of one; empty where nothing fits."""
-    best: SizedNest | None = None
-    bar = inf
-    for least, choice in sorted((least, choice) for choice, least in enumerate(sheet.lower_prices(price))):
-        sized = sheet.best_tile_sizes(choice, price, bar) if least < bar else None
-        if sized is not None:
-            bar, best = sized.price, sized
-    return [best] if best else []
+    return _best_of([sheet_of(compiled, nest, np.array(sizes, dtype=np.float64).T.copy())], price)
 
 
 def _near(bound: int, tile: int, lanes: int) -> set[int]:
@@ -687,29 +663,22 @@ def _moved(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
                 yield segment, dims
         for end in range(stop - FURTHER, stop + FURTHER + 1):
             if segment := by_nodes.get(chain[start:end]):
-                longer, place = (group, len(segment.links)) if end < stop else (segment, len(group.links))
-                yield segment, _carried(dims, _path(longer, place), end < stop)
+                if end < stop:
+                    cuts = [by_nodes[nodes].cuts[dim][len(segment.links)] for dim in dims]
+                    yield segment, tuple(dim for dim in cuts if dim is not None)
+                else:
+                    yield segment, _carried(segment, dims, len(group.links))
     for (nodes, group), (after, other) in pairwise(sorted(plan, key=lambda part: position[part[0][0]])):
         if segment := by_nodes.get(nodes + after):
             yield segment, tuple(loop.dim for loop in other.loops)
-            yield segment, _carried(tuple(loop.dim for loop in group.loops), _path(segment, len(group.links)), False)
+            yield segment, _carried(segment, tuple(loop.dim for loop in group.loops), len(group.links))
 
 
-def _path(layers: Segment | FusedGroup, index: int) -> list[FusedLink]:
-    """The links from layer `index` to the last one."""
-    found = []
-    while index < len(layers.links):
-        found.append(layers.links[index])
-        index = layers.reader(index)
-    return found
-
-
-def _carried(dims: Dims, path: Sequence[FusedLink], back: bool) -> Dims:
-    """Dimensions of the layer at one end of some links as those of the layer at the other end; those not carried are
-    dropped."""
-    for link in reversed(path) if back else path:
-        own = {theirs: mine for mine, theirs in link.dims.items()} if back else link.dims
-        dims = tuple(own[dim] for dim in dims if dim in own)
+def _carried(segment: Segment, dims: Dims, index: int) -> Dims:
+    """Dimensions of layer `index` as those of the last layer; those that no link carries there are dropped."""
+    while index < len(segment.links):
+        link = segment.links[index].dims
+        dims, index = tuple(link[dim] for dim in dims if dim in link), segment.reader(index)
     return dims
 
 

@@ -183,15 +183,12 @@ def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[Layer
 
     levels = {name: hardware.level(name) for name in homes(hardware)}
     words = {name: hardware.arch.levels[index].usable for name, index in levels.items()}
-    linked: list[str | None] = [None] * len(segment.problems)
-    further: list[tuple[str, ...]] = [()] * len(segment.problems)
-    for index, link in enumerate(segment.links):
-        if link.distance == 1:
-            linked[index + 1] = link.tensor
-        else:
-            further[segment.reader(index)] += (link.tensor,)
-    layers = [translated(partial(_compiled_layer, levels), *parts)
-              for parts in zip(segment.problems, linked, further, bases, strict=True)]
+    layers = []
+    for index, (problem, base) in enumerate(zip(segment.problems, bases, strict=True)):
+        before = segment.into(index)
+        linked = next((link.tensor for link in before if link.distance == 1), None)
+        layers.append(translated(partial(_compiled_layer, levels), problem, base, linked,
+                                 *(link.tensor for link in before)))
     links = [translated(_compiled_link, link, segment.slides[index], segment.problems[index],
                         segment.problems[segment.reader(index)]) for index, link in enumerate(segment.links)]
     shared = [(one.layer, segment.problems[one.layer].dataspace_names().index(one.operand),
@@ -200,11 +197,11 @@ def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[Layer
                            FusedSegment(layers, links, float(segment.repeat), shared))
 
 
-def _compiled_layer(levels: Mapping[str, int], problem: Problem, linked: str | None, further: Sequence[str],
-                    base: LayerBase) -> SegmentLayer:
+def _compiled_layer(levels: Mapping[str, int], problem: Problem, base: LayerBase, linked: str | None,
+                    *handed: str) -> SegmentLayer:
     """The kernel's form of a layer.
 
-    `levels`: the homes with their indices; `linked`, `further`: what the layer right before it and others hand on.
+    `levels`: the homes with their indices; `linked`: what the layer right before it hands on; `handed`: what all do.
     """
     names, position = problem.dataspace_names(), {dim: index for index, dim in enumerate(problem.dimensions)}
     return SegmentLayer(
@@ -212,8 +209,8 @@ def _compiled_layer(levels: Mapping[str, int], problem: Problem, linked: str | N
         known=[(own.compute, [own.lanes.get(dim, 1) for dim in problem.dimensions]) for own in base.known],
         spaces=[[[(position[term.dimension], term.coefficient) for term in rank] for rank in space.ranks]
                 for space in problem.dataspaces],
-        output=names.index(problem.output.name), linked=-1 if linked is None else names.index(linked),
-        handed=sum(1 << names.index(name) for name in (linked, *further) if name is not None),
+        output=names.index(problem.output.name),
+        linked=-1 if linked is None else names.index(linked), handed=sum(1 << names.index(name) for name in handed),
         inside=base.inside, sums_room=base.sums_room, read=base.costs.read[-1], write=base.costs.written,
         words_per_cycle=base.costs.bandwidth,
         home_reads=[base.home_reads.get(level, {}).get(name, 0.0) for level in levels for name in names],

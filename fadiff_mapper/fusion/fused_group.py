@@ -216,8 +216,22 @@ class SecondRead:
     dims: AnyMapping[str, str]
 
 
+class LayerTree:
+    """Layers in the order in which they run, of which each but the last hands its output to one other, its reader."""
+
+    links: tuple[FusedLink, ...]
+
+    def reader(self, index: int) -> int:
+        """Position of the layer that reads the output of layer `index`, which is not the last one."""
+        return index + self.links[index].distance
+
+    def into(self, index: int) -> list[FusedLink]:
+        """The links that lead to layer `index`, in the order of their producers."""
+        return [link for before, link in enumerate(self.links[:index]) if before + link.distance == index]
+
+
 @dataclass(frozen=True)
-class FusedGroup:
+class FusedGroup(LayerTree):
     """Layers that run tile by tile inside shared loops; one layer without loops is that layer as Timeloop runs it.
 
     Attributes:
@@ -252,14 +266,6 @@ class FusedGroup:
     units: tuple[str, ...] = ()
     output_at: str = ""
     lasting_words: AnyMapping[str, int] = field(default_factory=dict)
-
-    def reader(self, index: int) -> int:
-        """Position of the layer that reads the output of layer `index`, which is not the last one."""
-        return index + self.links[index].distance
-
-    def into(self, index: int) -> list[FusedLink]:
-        """The links that lead to layer `index`, in the order of their producers."""
-        return [link for before, link in enumerate(self.links[:index]) if before + link.distance == index]
 
     @property
     def steps(self) -> int:

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import compress
 from math import prod
 from typing import Any, TypeAlias, TypeVar
@@ -101,9 +101,12 @@ class EvaluatedTile:
         factors = (self.boxes.across[level, :, 0] / self.boxes.below[level, :, 0]).astype(int).tolist()
         return dict(zip(self.layer.problem.dimensions, factors, strict=True))
 
+    @cached_property
     def kept_words(self) -> list[dict[str, float]]:
         """For every level, innermost first, the data spaces that it keeps and the words of the level that they take."""
-        return kept_words(self.layer.problem, self.keep, self.layer.machine.whole_words(self.boxes.size[..., 0]))
+        names, words = self.layer.problem.dataspace_names(), self.layer.machine.whole_words(self.boxes.size[..., 0])
+        return [dict(compress(zip(names, own, strict=True), kept))
+                for own, kept in zip(words.tolist(), self.keep.tolist(), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -209,13 +212,6 @@ def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: La
         if not outside:
             levels[home + 1:] = [replace(level, keep=level.keep - {name}) for level in levels[home + 1:]]
     return LayerMapping(tuple(levels))
-
-
-def kept_words(problem: Problem, keep: np.ndarray, size: np.ndarray) -> list[dict[str, float]]:
-    """Words per level and kept data space, from whether each is kept and the sizes of tiles, [L, T] each."""
-    names = problem.dataspace_names()
-    return [dict(compress(zip(names, words, strict=True), kept))
-            for words, kept in zip(size.tolist(), keep.tolist(), strict=True)]
 
 
 def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepClass, tile: EvaluatedTile) -> Counts:

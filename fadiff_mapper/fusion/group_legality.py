@@ -24,15 +24,11 @@ holds here by construction, since tiles of earlier layers follow from those of l
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Shape
+from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead
 from fadiff_mapper.fusion.group_cost import (
     EvaluatedLayer,
     EvaluatedTile,
@@ -40,8 +36,6 @@ from fadiff_mapper.fusion.group_cost import (
     TileEvaluations,
     covered_shape,
     evaluate_tiles,
-    fused_mapping,
-    kept_words,
     total_costs,
 )
 from fadiff_mapper.fusion.tile_steps import (
@@ -56,9 +50,6 @@ from fadiff_mapper.fusion.tile_steps import (
     touched_points,
 )
 from fadiff_mapper.model.legality import Violation
-from fadiff_mapper.model.loop_nest import pack, project
-from fadiff_mapper.model.prepared_layer import element_shares
-from fadiff_mapper.model.tiles import tiles as box_sizes
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 
@@ -421,70 +412,46 @@ def _divided_violations(hardware: Hardware, link: FusedLink, dims: Mapping[str, 
 
 def _capacity(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> Iterator[Violation]:
     """Every level holds the words that are live in it at once."""
-    tiles = [LayerTiles(layer.steps, layer.classes, {shape: tile.kept_words() for shape, tile in layer.tiles.items()})
-             for layer in evaluated]
     for index, level in enumerate(hardware.arch.levels):
-        if level.usable is not None and (words := live_words(hardware, group, index, tiles)) > level.usable:
+        if level.usable is not None and (
+                words := max(live_words_by_layer(hardware, group, index, evaluated))) > level.usable:
             yield _broken("capacity", level.name, f"{words:g} words are live at once in {level.name}, which holds "
                           f"{level.usable}", words, level.usable)
 
 
-@dataclass(frozen=True)
-class LayerTiles:
-    """A layer of a group, with the words of its tiles."""
-
-    steps: LayerSteps  # the points that the layer computes in every step of each loop
-    classes: Counter[StepClass]  # the different steps, and how often each occurs
-    # shape of a tile -> for every level, innermost first, the data spaces kept there and their words
-    words: Mapping[Shape, list[dict[str, float]]]
-
-
-def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequence[LayerTiles] = ()) -> float:
-    """The peak of words that are live at once in one instance of a level, which its capacity must hold: the most of
-    `live_words_by_layer`, with the same arguments."""
-    return max(live_words_by_layer(hardware, group, level, tiles))
+def live_words(hardware: Hardware, group: FusedGroup, level: int) -> float:
+    """The peak of words that are live at once in one instance of a level, which its capacity must hold, of a group with
+    a mapping for every tile."""
+    return max(live_words_by_layer(hardware, group, level, evaluate_tiles(hardware, [group])[0]))
 
 
 def live_words_by_layer(hardware: Hardware, group: FusedGroup, level: int,
-                        tiles: Sequence[LayerTiles] = ()) -> list[float]:
+                        evaluated: Sequence[EvaluatedLayer]) -> list[float]:
     """For each layer, the most words that are live at once in one instance of a level while the layer runs.
 
     Operands that stay are there during all steps, of all layers at once; so are partial sums that go on, where they
-    rest. Beside these the level must hold what the one running layer needs, the most over
-    the layers: its tile's other data spaces (twice where the level is double buffered), the intermediates that it reads
-    and writes, and what later steps use of the others. FADiff's eq. (24) adds up weights and activations of all layers
-    instead; LoopTree, too, takes the largest over branches that run one after the other.
+    rest. Beside these the level must hold what the one running layer needs: its tile's other data spaces (twice where
+    the level is double buffered), the intermediates that it reads and writes, and what later steps use of the others.
+    FADiff's eq. (24) adds up weights and activations of all layers instead; LoopTree, too, takes the largest over
+    branches that run one after the other.
 
     Args:
         hardware: architecture and energy tables.
         group: a group with a mapping for every tile.
         level: index of the level, innermost first.
-        tiles: the words of the tiles, layer by layer; empty: they are read off the mappings.
+        evaluated: the layers with their tiles, of `evaluate_tiles`.
     """
-    if not tiles:
-        steps_of = layer_steps(group)
-        classes_of = [step_classes(group, layer, steps) for layer, steps in zip(group.layers, steps_of, strict=True)]
-        tiles = []
-        for index, (layer, steps, classes) in enumerate(zip(group.layers, steps_of, classes_of, strict=True)):
-            words = {}
-            for shape in {step.shape for step in classes}:
-                problem = layer.problem.resized(shape)
-                nest = pack([fused_mapping(hardware, group, index, layer.mappings[shape])], problem)
-                size = box_sizes(nest, project(problem)).size[..., 0]
-                words[shape] = kept_words(problem, nest.keep[..., 0],
-                                          np.ceil(size * element_shares(hardware.arch, problem)[1]))
-            tiles.append(LayerTiles(steps, classes, words))
     name, bits = hardware.arch.levels[level].name, hardware.arch.levels[level].word_bits
-    resident = resident_words(group, [layer.steps for layer in tiles], hardware.arch.levels[level])
+    resident = resident_words(group, [own.steps for own in evaluated], hardware.arch.levels[level])
     staying, running = 0.0, list[float]()
-    for index, (layer, own) in enumerate(zip(group.layers, tiles, strict=True)):
+    for index, (layer, own) in enumerate(zip(group.layers, evaluated, strict=True)):
         output = layer.problem.output.name
         stays = {operand for operand, stay in layer.operands.items() if stay.level == name}
         stays |= {output for at in [group.output_home(index)] if at == name}
         stays |= {link.tensor for link in group.into(index) if link.stay.level == name and not link.beside}
         sums, passing = 0.0, 0.0
         for step in own.classes:
-            kept = own.words[step.shape]
+            kept = own.tiles[step.shape].kept_words
             size = {space: words for space, words in kept[level].items() if space not in stays}
             if step.shares_sums and group.sums == name:
                 del size[output]

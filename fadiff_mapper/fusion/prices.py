@@ -21,7 +21,7 @@ all operators without multiply-accumulates cost time and energy (`model.vector_c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -37,6 +37,8 @@ from fadiff_mapper.workload.operations import VectorOperator
 from fadiff_mapper.workload.producer_consumer import other_inputs
 
 Plan = TypeVar("Plan")
+Step = TypeVar("Step")
+State = TypeVar("State", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,6 @@ class OperatingPoint:
     def edp(self) -> float:
         """Energy-delay product in pJ * cycles."""
         return self.energy_pj * self.cycles
-
-    def price(self, total: OperatingPoint) -> float:
-        """The part's price in the EDP of a network with the sums `total` (`NetworkPrice`)."""
-        return NetworkPrice(total)(self)
 
     def times(self, count: int) -> OperatingPoint:
         """The part, run so many times."""
@@ -166,38 +164,43 @@ def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, OperatingPo
     by_end: dict[str, list[CoverPart[Plan]]] = {}
     for part in parts:
         by_end.setdefault(part.nodes[-1], []).append(part)
-    # for every layer of a chain the groups that end with it, each with the number of layers in front of its first one
-    places = [(chain, [[(stop - len(part.nodes), part) for part in by_end.get(name, ())
-                        if len(part.nodes) <= stop and chain[stop - len(part.nodes):stop] == part.nodes]
-                       for stop, name in enumerate(chain, 1)]) for chain in chains]
+    # of every chain the layers by themselves and the groups, with the numbers of layers before and after each
+    steps: list[list[tuple[int, int, OperatingPoint, CoverPart[Plan] | None]]] = []
+    for chain in chains:
+        steps.append([])
+        for stop, name in enumerate(chain, 1):
+            steps[-1].append((stop - 1, stop, alone[name], None))
+            steps[-1] += [(stop - len(part.nodes), stop, part.point, part) for part in by_end.get(name, ())
+                          if len(part.nodes) <= stop and chain[stop - len(part.nodes):stop] == part.nodes]
     best: list[CoverPart[Plan]] = []
     total = covered_total(alone, (), besides)
     while True:
         price = NetworkPrice(total, metric)
-        cover = [part for chain, ending in places for part in _cover(chain, alone, ending, price)]
+        cover = [part for chain, own in zip(chains, steps, strict=True) for part in least_path(
+            ((before, stop, price(point), part) for before, stop, point, part in own), 0, len(chain))[1] if part]
         after = covered_total(alone, cover, besides)
         if metric_value(after, metric) >= metric_value(total, metric) * (1 - 1e-12):    # no gain beyond rounding
             return best
         best, total = cover, after
 
 
-def _cover(chain: tuple[str, ...], alone: Mapping[str, OperatingPoint],
-           ending: Sequence[Sequence[tuple[int, CoverPart[Plan]]]], price: NetworkPrice) -> list[CoverPart[Plan]]:
-    """The cheapest cover of one chain at given prices: cost[n] is that of its first n layers."""
-    cost, last = [0.0], list[tuple[int, CoverPart[Plan]] | None]()
-    for name, groups in zip(chain, ending, strict=True):
-        least, picked = cost[-1] + price(alone[name]), None
-        for start, part in groups:
-            if (own := cost[start] + price(part.point)) < least:
-                least, picked = own, (start, part)
-        cost.append(least)
-        last.append(picked)
-    cover, stop = list[CoverPart[Plan]](), len(chain)
-    while stop:
-        group = last[stop - 1]
-        stop = stop - 1 if group is None else group[0]
-        cover += [] if group is None else [group[1]]
-    return cover[::-1]
+def least_path(steps: Iterable[tuple[State, State, float, Step]], start: State,
+               end: State) -> tuple[float, list[Step]]:
+    """A shortest path from one state to another: its price and its steps, of equally cheap ones the first.
+
+    `steps`: the states before and after each step, its price and the step; those that lead to a state before those from
+    there.
+    """
+    least, last = {start: 0.0}, dict[State, tuple[State, Step]]()
+    for before, after, price, step in steps:
+        value = least.get(before, inf) + price
+        if value < least.get(after, inf):
+            least[after], last[after] = value, (before, step)
+    way, state = list[Step](), end
+    while state != start:
+        state, step = last[state]
+        way.append(step)
+    return least[end], way[::-1]
 
 
 @dataclass(frozen=True)

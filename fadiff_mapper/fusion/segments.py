@@ -24,13 +24,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from math import prod
 
 from fadiff_mapper.base.deadline import Over, never
-from fadiff_mapper.fusion.fused_group import FusedLink, LinkOperator, SecondRead, Stay
+from fadiff_mapper.fusion.fused_group import FusedLink, LayerTree, LinkOperator, SecondRead, Stay
 from fadiff_mapper.fusion.tile_steps import read_slide, space_of
 from fadiff_mapper.inputs.native.problem import literal_bits
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
@@ -71,7 +71,7 @@ class SharedOperand:
 
 
 @dataclass(frozen=True)
-class Segment:
+class Segment(LayerTree):
     """Layers that follow one another, as one group could run them."""
 
     nodes: tuple[str, ...]  # names of the layers
@@ -98,9 +98,16 @@ class Segment:
             object.__setattr__(self, "slides", tuple(
                 _slides(link, self.problems[self.reader(index)]) for index, link in enumerate(self.links)))
 
-    def reader(self, index: int) -> int:
-        """Position of the layer that reads the output of layer `index`, which is not the last one."""
-        return index + self.links[index].distance
+    @cached_property
+    def cuts(self) -> dict[str, list[str | None]]:
+        """Dimension of the last layer -> what a shared loop over it cuts of each layer; None where it cuts nothing."""
+        found = {}
+        for dim in self.problems[-1].bounds:
+            cut: list[str | None] = [*(None for _ in self.links), dim]
+            for index in reversed(range(len(self.links))):
+                cut[index] = self.links[index].back.get(cut[self.reader(index)] or "")
+            found[dim] = cut
+        return found
 
     @property
     def charged(self) -> bool:

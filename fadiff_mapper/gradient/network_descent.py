@@ -40,7 +40,7 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware, TileLoop
 from fadiff_mapper.fusion.candidates import candidates_along, cuts_whole
 from fadiff_mapper.fusion.estimates import Candidate, LayerBase, group_bases, homes
-from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
+from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, chosen, summed
 from fadiff_mapper.fusion.segments import Segment, chains, segments
 from fadiff_mapper.gradient.adam import adam_step, cooled, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, decode, draw, gumbel
@@ -377,6 +377,13 @@ def decoded_layers(results: Sequence[Result], network: RelaxedNetwork,
     return mappings
 
 
+def best_together(mappings: Sequence[Sequence[Result]], times: Sequence[int], metric: str) -> list[Result]:
+    """Chooses one mapping for each distinct layer, which runs so many `times`, so that the whole network is best."""
+    points = [[OperatingPoint(mapped.stats.energy_pj, mapped.stats.cycles).times(count) for mapped in own]
+              for own, count in zip(mappings, times, strict=True)]
+    return [own[pick] for own, pick in zip(mappings, chosen(points, metric), strict=True)]
+
+
 def descended_network(workload: Workload, results: Sequence[Result], metric: str, seed: int,
                       over: Over, model: str = "refined", alone: bool = False) -> DescendedNetwork | None:
     """Descends on a network whose layers are mapped (FADiff's method); None where nothing can be fused.
@@ -399,6 +406,7 @@ def descended_network(workload: Workload, results: Sequence[Result], metric: str
                    over: Over) -> dict[Hashable, list[Candidate]]:
         return decoded_groups(hardware, segments, network, ended, bases, price, over)
 
-    return DescendedNetwork(decoded_layers(results, network, ended),
+    return DescendedNetwork(best_together(decoded_layers(results, network, ended),
+                                          [entry.times for entry in workload.distinct()], metric),
                             {pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()},
                             candidates, alone)

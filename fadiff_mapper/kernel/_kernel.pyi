@@ -217,7 +217,7 @@ class LayerLeast:
 
     def __init__(self, *, energy: float, cycles: float, written: float, made: float, done: float, filled: bool,
                  fill: float, back: float, summing: list[tuple[float, float]], unfinished: float, units: ProductUnits,
-                 through: int, brought: int, found: int, lasting: float, once: list[float],
+                 through: int, brought: int, lasting: int, lasting_words: float, once: list[float],
                  inward: list[float]) -> None: ...
 
 class GroupBound:

@@ -56,7 +56,7 @@ inline Counts divided_down(Counts value, Count by) {
 
 // Doubles as compilers make whole numbers without sign of them. Marks numbers that are not finite as `undefined` (0).
 inline Counts truncated(Lanes value, Mask& undefined) {
-    if (!(~(absolute(value) < 0x1p63)).any())
+    if ((absolute(value) < 0x1p63).all())
         return each_part<Counts>([&](int i) { return Wholes(__builtin_convertvector(value.parts[i], Bits)); });
     const auto single = [&](double one) {
         if (std::abs(one) < 0x1p63) return Count(std::int64_t(one));
@@ -64,7 +64,7 @@ inline Counts truncated(Lanes value, Mask& undefined) {
         return rest < 0 ? Count(0) - Count(-rest) : Count(rest);
     };
     const Mask finite = each_part<Mask>([&](int i) { return Bits(value.parts[i] - value.parts[i] == 0.0); });
-    undefined = undefined | ~finite;
+    undefined = undefined | !finite;
     const Lanes given = where(finite, value);
     Counts result;
     for (int lane = 0; lane < LANES; ++lane) result.set(lane, single(given[lane]));

@@ -192,7 +192,7 @@ void add_estimates(py::module_& module) {
               pair("filled", &LayerLeast::filled), pair("fill", &LayerLeast::fill), pair("back", &LayerLeast::back),
               pair("summing", &LayerLeast::summing), pair("unfinished", &LayerLeast::unfinished),
               pair("units", &LayerLeast::units), pair("through", &LayerLeast::through), pair("brought", &LayerLeast::brought),
-              pair("found", &LayerLeast::found), pair("lasting", &LayerLeast::lasting), pair("once", &LayerLeast::once),
+              pair("lasting", &LayerLeast::lasting), pair("lasting_words", &LayerLeast::lasting_words), pair("once", &LayerLeast::once),
               pair("inward", &LayerLeast::inward));
     py::class_<GroupBound>(module, "GroupBound")
         .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment

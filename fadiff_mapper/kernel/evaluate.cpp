@@ -54,7 +54,7 @@ static void check_limits(const Layer& layer, const RoomPack* room, const Workspa
     for (int t = 0; t < layer.tensors; ++t) {
         Mask kept = mask_of(false);
         for (int level = 0; level < layer.levels; ++level) kept = kept | pack.keep[std::size_t(level) * layer.tensors + t];
-        homeless = homeless | ~kept;
+        homeless = homeless | !kept;
     }
     refuse(pack.count, homeless, 1.0, 0, scores);
     for (int unit = 0; unit <= layer.levels; ++unit) {
@@ -114,7 +114,7 @@ static void hand_outwards(const Layer& layer, Workspace& work) {
             const std::size_t inner = cell - tensors;
             const Mask kept = work.pack.keep[inner] & mask_of(layer.coalesced[inner]);
             traffic.links[cell] = where(kept & work.further[inner], traffic.links[cell]);
-            if (!(~kept).any()) continue;
+            if (kept.all()) continue;
             const Lanes reach = over_kinds(traffic, cell, traffic.words[cell] * traffic.multicast[cell],
                                            [](const Kind& kind, int) { return kind.words * kind.multicast; });
             const Lanes scale = select(kept, 1.0, work.content[inner] * work.receivers[level] / reach);

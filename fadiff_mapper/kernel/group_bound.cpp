@@ -201,14 +201,7 @@ static std::vector<double> divisors(double number) {
     return found;
 }
 
-// The largest divisor of a whole number up to a limit.
-static double divisor_at_most(double number, double most) {
-    double part = std::min(std::floor(most), number);
-    while (part > 1 && std::fmod(number, part) != 0) --part;
-    return part;
-}
-
-// The most points side by side, as many as divide a tile of some size in a range.
+// The most points side by side, at most `along`, as many as divide a tile of some size in a range.
 static double side_by_side_at_most(double least, double most, double along) {
     double part = std::min(along, most);
     for (double times = std::ceil(least / part); part > 1 && times * part > most; times = std::ceil(least / part))
@@ -278,7 +271,7 @@ struct Stream {
     double sums_at_most(double rows, double columns) const {
         double instances = 1;
         for (const auto& [lines, most] : {std::pair(rows, work.holders[ROWS]), std::pair(columns, work.holders[COLUMNS])})
-            instances *= lines ? divisor_at_most(lines, most) : most;
+            instances *= lines ? side_by_side_at_most(lines, lines, most) : most;
         return std::min(unfinished, work.holder * instances);
     }
 
@@ -381,6 +374,24 @@ struct Stream {
             const double union_of = own * more * (one.step * high + one.halo) * (two.step * wide + two.halo);
             const std::vector<double> downs = divisors(high), acrosses = divisors(wide);
             const std::vector<double> taps_of_one = divisors(one.taps), taps_of_two = divisors(two.taps);
+            // words of one summand in all blocks of so many rows and columns, beside so many lines of the other operand,
+            // with the taps in the home that need the fewest
+            const auto in_strips = [&](double rows, double columns, double passing) {
+                double fewest = NEVER;
+                for (const double taps : taps_of_one)
+                    for (const double others : taps_of_two) {
+                        const double down = std::min(one.step, taps) * (rows - 1) + taps;
+                        const double across = std::min(two.step, others) * (columns - 1) + others;
+                        const double held = down * across + passing * taps * others;
+                        if (held * units[SUMMANDS] > room[lane]) break;
+                        const bool whole = taps * others < one.taps * two.taps && held * summands <= room[lane];
+                        const double strip = whole
+                            ? std::max(one.step * high + one.halo, (one.taps - taps) * high / rows + down)
+                            : (one.step * rows + one.halo) * high / rows;
+                        fewest = std::min(fewest, strip * across * (wide / columns) * (two.taps / others));
+                    }
+                return fewest;
+            };
             for (auto width = widths.rbegin(); width != widths.rend(); ++width) {
                 const double times = lines / *width, sums = sums_of(fixed, *width);
                 if (union_of * times + other >= fewest) break;
@@ -390,20 +401,8 @@ struct Stream {
                     for (const double columns : acrosses) {
                         if (rows * columns > sums) break;
                         const double blocks = high / rows * (wide / columns);
-                        if (union_of * times + other * blocks >= fewest) continue;
-                        for (const double taps : taps_of_one)
-                            for (const double others : taps_of_two) {
-                                const double down = std::min(one.step, taps) * (rows - 1) + taps;
-                                const double across = std::min(two.step, others) * (columns - 1) + others;
-                                const double held = down * across + passing * taps * others;
-                                if (held * units[SUMMANDS] > room[lane]) break;
-                                const bool whole = taps * others < one.taps * two.taps && held * summands <= room[lane];
-                                const double strip = whole
-                                    ? std::max(one.step * high + one.halo, (one.taps - taps) * high / rows + down)
-                                    : (one.step * rows + one.halo) * high / rows;
-                                const double words = strip * across * (wide / columns) * (two.taps / others);
-                                fewest = std::min(fewest, own * more * words * times + other * blocks);
-                            }
+                        if (union_of * times + other * blocks < fewest)
+                            fewest = std::min(fewest, own * more * in_strips(rows, columns, passing) * times + other * blocks);
                     }
             }
         }
@@ -478,7 +477,7 @@ struct Stream {
 static Lanes streamed(const Product& product, const Cuts& cuts, int index, Spaces passing, Lanes room, double unfinished,
                       const ProductUnits& units, std::size_t share, Lanes full, Lanes even, bool leaving, bool beside) {
     const ProductTile tile(product, cuts.largest(index), cuts.loops, passing);
-    Stream stream{tile, {tile.one, tile.other}, {}, units, room, unfinished, {}};
+    Stream stream{tile, {}, {}, units, room, unfinished, {}};
     for (int own = 0; own < 2; ++own)
         for (const Rank& rank : product.layer.spaces[product.operands[own]].ranks) stream.windows[own] |= rank.terms.size() > 1;
     const bool slides = product.slider >= 0 && (product.slider ? tile.second : tile.first);
@@ -499,6 +498,7 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
         const auto& [high, wide, deep, groups] = stream.units;
         stream.room = room / groups;    // groups side by side have blocks of equal shape
         stream.unfinished = unfinished / groups;
+        stream.brought = {tile.one, tile.other};
         Mask fits = stream.room >= deep * ((tile.first ? high : 0) + (tile.second ? wide : 0));
         for (int kind = 0; kind <= GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
         if (whole && beside) {  // whole in the home, so that no loop outside moves summands, taps or groups
@@ -518,8 +518,6 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
             apart = each >= NEVER;
             Lanes& own = stream.brought[product.slider];
             own = larger(own, tile.lines[SUMMANDS] * where(each < NEVER, each));
-        } else {
-            stream.brought = {tile.one, tile.other};
         }
         Lanes least = select(apart, NEVER, smaller(stream.block(0), stream.block(1)));
         if (leaving) {  // and come back: words to the outermost level, too
@@ -645,7 +643,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
     std::vector<std::vector<Operand>> outside;
     for (int index = 0; index < count; ++index)
         outside.push_back(list_operands(segment.layers[index], cuts.smallest(index), cuts.largest(index), loops, order.open,
-                                        layers[index].brought, layers[index].found, decided.stays[index], resting));
+                                        layers[index].brought, layers[index].lasting, decided.stays[index], resting));
     Lanes rounds = 1, sums = 1;     // rounds of the loops that add to sums, and words of these that stay
     Lanes first = 1;                // the part of the work in the first one; 0 in a box of several
     Loops64 adding = 0;
@@ -710,8 +708,8 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         // and which writes some words to the outermost level
         const auto cost = [&](Lanes part, Lanes cycles, std::pair<Lanes, Lanes> words, Lanes sums, Lanes writes) {
             const double done = own.units.known ? own.done : 1;
-            const Lanes reads = (larger(words.first * done, once) + own.lasting) * part + where(mask_of(order.spilled), sums);
-            const Lanes fills = (where(mask_of(own.filled), larger(words.second * done, once)) + own.lasting) * part;
+            const Lanes reads = (larger(words.first * done, once) + own.lasting_words) * part + where(mask_of(order.spilled), sums);
+            const Lanes fills = (where(mask_of(own.filled), larger(words.second * done, once)) + own.lasting_words) * part;
             const Lanes from_home = inward * part + where(mask_of(home_sums), sums), coming = fills + own.made * times * part;
             const Lanes energy = own.energy * times * part + fills * own.fill + sums * own.back +
                 from_home * layer.home_price[0] + reads * layer.read + writes * layer.write;
@@ -932,7 +930,7 @@ bool GroupBound::divide(const GroupPart& part, const Price& price, std::vector<G
     for (std::size_t layer = 0; !order.open && part.crowded && layer < segment_.layers.size(); ++layer) {
         const FusedLayer& own = segment_.layers[layer];
         for (auto [t, slot] = std::pair(0, std::size_t(0)); t < int(own.spaces.size()) && slot < 2; ++t) {
-            if (own.spaces[t].written || (own.handed | layers_[layer].found) >> t & 1) continue;
+            if (own.spaces[t].written || (own.handed | layers_[layer].lasting) >> t & 1) continue;
             if (!part.stays[layer][slot]) {
                 std::vector<GroupPart> trial;
                 for (int choice = 0; choice < choices_of(layer, t, order); ++choice) {

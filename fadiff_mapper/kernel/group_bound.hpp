@@ -45,8 +45,8 @@ struct LayerLeast {
     ProductUnits units;
     Spaces through = 0;             // operands that the home keeps in every mapping
     Spaces brought = 0;             // operands that an earlier layer may have brought
-    Spaces found = 0;               // operands that are lasting tensors, whole in the home
-    double lasting = 0;             // words of these that come in, to stay for other groups
+    Spaces lasting = 0;             // operands that are lasting tensors, whole in the home
+    double lasting_words = 0;       // words of these that come in, to stay for other groups; those that lie there do not
     std::vector<double> once;       // [T] distinct words
     std::vector<double> inward;     // [T] words that the home reads, each operation once
 };

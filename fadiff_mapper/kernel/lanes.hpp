@@ -64,6 +64,7 @@ struct alignas(64) Mask {
         return together;
     }
     bool any() const { return bits() != 0; }
+    bool all() const { return bits() == (1u << LANES) - 1; }
     bool operator[](int lane) const { return parts[lane / WIDTH][lane % WIDTH] != 0; }
 };
 
@@ -138,7 +139,7 @@ inline Mask operator==(Lanes a, Lanes b) { return each_part<Mask>([&](int i) { r
 inline Mask operator!=(Lanes a, Lanes b) { return each_part<Mask>([&](int i) { return Bits(a.parts[i] != b.parts[i]); }); }
 inline Mask operator&(Mask a, Mask b) { return each_part<Mask>([&](int i) { return a.parts[i] & b.parts[i]; }); }
 inline Mask operator|(Mask a, Mask b) { return each_part<Mask>([&](int i) { return a.parts[i] | b.parts[i]; }); }
-inline Mask operator~(Mask a) { return each_part<Mask>([&](int i) { return ~a.parts[i]; }); }
+inline Mask operator!(Mask a) { return each_part<Mask>([&](int i) { return ~a.parts[i]; }); }
 
 inline Lanes select(Mask mask, Lanes yes, Lanes no) {
     return each_part<Lanes>([&](int i) { return mask.parts[i] ? yes.parts[i] : no.parts[i]; });
@@ -150,6 +151,14 @@ inline Lanes where(Mask mask, Lanes value) {
 inline Lanes larger(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { return a.parts[i] < b.parts[i] ? b.parts[i] : a.parts[i]; }); }
 inline Lanes smaller(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { return b.parts[i] < a.parts[i] ? b.parts[i] : a.parts[i]; }); }
 inline Lanes absolute(Lanes a) { return larger(a, -a); }
+
+// The same of one number, for functions that take one or eight.
+inline bool any(bool truth) { return truth; }
+inline bool any(Mask mask) { return mask.any(); }
+inline double select(bool truth, double yes, double no) { return truth ? yes : no; }
+inline double where(bool truth, double value) { return truth ? value : 0.0; }
+inline double larger(double a, double b) { return a < b ? b : a; }
+inline double absolute(double a) { return std::abs(a); }
 
 // Targets without an instruction for it: adding and taking away 2^52 rounds to a whole number, with the sign of the
 // value; from 2^52 on all doubles are whole.

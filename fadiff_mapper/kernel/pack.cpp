@@ -170,7 +170,7 @@ static void check_order(const std::int64_t* rows, std::size_t batch, int dims, c
     }
     const std::int64_t all = std::int64_t(~Dims(0) >> (64 - dims));
     for (int i = 0; i < PARTS; ++i) known.parts[i] &= met.parts[i] == all;
-    if ((~known).any()) throw std::invalid_argument(WRONG_ORDER);
+    if (!known.all()) throw std::invalid_argument(WRONG_ORDER);
 }
 
 // Where the temporal loops of some dimensions stand in one level: the inverse of their order.
@@ -233,7 +233,7 @@ static void pack_all(const Layer& layer, const Batch& batch, const Columns<FULL>
             if (layer.coalesced[at]) coalesced = coalesced | keep;
         }
     }
-    if ((~counted).any()) throw std::invalid_argument(WRONG_FACTOR);
+    if (!counted.all()) throw std::invalid_argument(WRONG_FACTOR);
 }
 
 void pack_columns(const Layer& layer, const Batch& batch, std::size_t first, int count, MappingPack& pack) {

@@ -209,7 +209,7 @@ std::map<std::vector<double>, double> Prover::receivers_apart(int level, int t) 
         std::copy_n(&layout.on_y[std::size_t(level) * dims_], dims_, fan_out.on_y.begin());
         measure(layer_, level, fan_out);
         Grid grid;
-        place_receivers(layer_, places, fan_out, nullptr, grid);
+        place_receivers(layer_, places, fan_out, fan_out.fanned, nullptr, grid);
         std::map<std::vector<double>, double> own;
         for (int e = 0; e < grid.count; ++e) {
             std::set<std::vector<double>> there;
@@ -256,7 +256,7 @@ Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame
     advance(step, first, 1);
     extents_.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r) extents_[r] = extent(space.ranks[r], frame.tile.data());
-    const double fresh = new_words(extents_, words, step.data());
+    const double fresh = words - overlap(int(ranks), step.data(), [&](int r) { return extents_[r]; });
     std::vector<std::pair<Move, double>> near;  // from a receiver to a neighbour; share of receivers
     for (const auto& [tiles, share] : crossing.apart) {
         Move& away = near.emplace_back(Move(ranks), share).first;

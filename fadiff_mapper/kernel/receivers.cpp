@@ -22,80 +22,6 @@ void last_offset(const DataSpace& space, const FanOut& fan_out, double* offset) 
     }
 }
 
-// Sizes of the groups that the loops of some dimensions form by themselves.
-static void groups_of(const Layer& layer, const DataSpace& space, const FanOut& fan_out, Dims dims, GroupSizes& sizes) {
-    const int ranks = int(space.ranks.size());
-    const std::vector<double> &spatial = fan_out.spatial, &below = fan_out.below;
-    // One number per receiver: its position in a box whose sides no offset exceeds, so that equal numbers mean equal
-    // offsets in every rank. Exact while the box holds less than 2^53 positions.
-    auto& offset = sizes.offset;
-    offset.assign(1, 0.0);
-    double pitch = 1;
-    auto& stride = sizes.stride;
-    stride.assign(layer.dims, 0.0);
-    for (int r = 0; r < ranks; ++r) {
-        if (!(space.ranks[r].dims & dims)) continue;
-        double side = 1;
-        for (const int d : members(dims)) {
-            const double step = space.move[std::size_t(r) * layer.dims + d] * below[d];
-            stride[d] += step * pitch;
-            side += std::abs(step) * (spatial[d] - 1);
-        }
-        pitch *= side;
-    }
-    for (const int d : members(dims)) {
-        const std::size_t count = offset.size(), bound = std::size_t(spatial[d]);
-        for (std::size_t e = count; e < count * bound; ++e) offset.push_back(offset[e - count] + stride[d]);
-    }
-    std::sort(offset.begin(), offset.end());
-    sizes.joined.clear();
-    for (std::size_t e = 0; e < offset.size();) {
-        std::size_t end = e + 1;
-        while (end < offset.size() && offset[end] == offset[e]) ++end;
-        const double size = double(end - e);
-        auto same = std::find_if(sizes.joined.begin(), sizes.joined.end(), [&](auto& entry) { return entry.size == size; });
-        if (same == sizes.joined.end()) sizes.joined.push_back({size, 1});
-        else ++same->groups;
-        e = end;
-    }
-}
-
-void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, bool multicast, GroupSizes& sizes,
-                  Tally& kinds) {
-    kinds.clear();
-    if (!multicast) return kinds.push_back({1, fan_out.fan, 0, 0});
-    const std::vector<double>& spatial = fan_out.spatial;
-    auto& entries = sizes.entries;
-    entries.assign(1, {spatial_product(fan_out, fan_out.fanned & ~space.relevant), 1});
-    for (Dims left = fan_out.fanned & space.relevant; left;) {
-        // Dimensions connected with the first one that is left, by ranks that they share.
-        Dims connected = left & -left, before = 0;
-        while (connected != before) {
-            before = connected;
-            for (const Rank& rank : space.ranks)
-                if (rank.dims & connected) connected |= rank.dims & left;
-        }
-        left &= ~connected;
-        if (!(connected & (connected - 1))) {  // one loop by itself: each of its iterations wants words of its own
-            for (auto& entry : entries) entry.groups *= spatial[*members(connected)];
-            continue;
-        }
-        groups_of(layer, space, fan_out, connected, sizes);
-        const std::size_t count = entries.size();
-        std::vector<GroupSizes::Entry> product;
-        for (std::size_t i = 0; i < count; ++i)
-            for (const auto& own : sizes.joined) {
-                const double size = entries[i].size * own.size, groups = entries[i].groups * own.groups;
-                auto same = std::find_if(product.begin(), product.end(), [&](auto& e) { return e.size == size; });
-                if (same == product.end()) product.push_back({size, groups});
-                else same->groups += groups;
-            }
-        entries.swap(product);
-    }
-    std::sort(entries.begin(), entries.end(), [](auto& a, auto& b) { return a.size < b.size; });
-    for (const auto& [size, groups] : entries) kinds.push_back({size, groups, 0, 0});
-}
-
 // Positions that a joined number can tell apart: doubles are exact up to there.
 constexpr double EXACT = 0x1p53;
 
@@ -121,20 +47,20 @@ static void join(const double* ranks, int count, const Grid& grid, std::vector<d
     for (int r = 0; r < count; ++r) joined[0] += ranks[r] * grid.pitch[r];
 }
 
-// Calls `own(axis, bound, d)` for the spatial loops, X loops from the innermost, then those along Y.
+// Calls `own(axis, bound, d)` for the spatial loops of some dimensions, X loops from the innermost, then those along Y.
 template <typename Own>
-static void each_loop(const FanOut& fan_out, Own own) {
+static void each_loop(const FanOut& fan_out, Dims dims, Own own) {
     for (int axis = 0; axis < 2; ++axis)
         for (int d : fan_out.order)
-            if (fan_out.spatial[d] > 1 && (fan_out.on_y[d] != 0) == (axis == 1)) own(axis, int(fan_out.spatial[d]), d);
+            if ((fan_out.fanned & dims) >> d & 1 && (fan_out.on_y[d] != 0) == (axis == 1)) own(axis, int(fan_out.spatial[d]), d);
 }
 
-void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& fan_out, const double* last, Grid& grid) {
+void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& fan_out, Dims dims, const double* last, Grid& grid) {
     const int ranks = int(space.ranks.size());
     const auto step_of = [&](int r, int d) { return space.move[std::size_t(r) * layer.dims + d] * fan_out.below[d]; };
     std::vector<double>& loops = grid.wanted;
     loops.clear();
-    each_loop(fan_out, [&](int axis, int bound, int d) {
+    each_loop(fan_out, dims, [&](int axis, int bound, int d) {
         loops.push_back(axis);
         loops.push_back(bound);
         for (int r = 0; r < ranks; ++r) loops.push_back(step_of(r, d));
@@ -144,11 +70,11 @@ void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& f
     grid.groups = 0;
     join_ranks(last, ranks, grid);
     const int coordinates = grid.coordinates;
-    grid.offset.resize(std::size_t(fan_out.fan) * coordinates);
+    grid.offset.resize(std::size_t(spatial_product(fan_out, fan_out.fanned & dims)) * coordinates);
     std::fill_n(grid.offset.begin(), coordinates, 0.0);
     int count = 1;
     std::vector<double>& step = grid.step;
-    each_loop(fan_out, [&](int, int bound, int d) {
+    each_loop(fan_out, dims, [&](int, int bound, int d) {
         grid.wanted.resize(std::size_t(ranks));
         for (int r = 0; r < ranks; ++r) grid.wanted[r] = step_of(r, d);
         join(grid.wanted.data(), ranks, grid, step);
@@ -263,6 +189,43 @@ void list_kinds(Grid& grid, bool with_hops, Tally& kinds) {
     kinds.clear();
     for (int multicast = 1; multicast <= grid.count; ++multicast)
         if (grid.scatter[multicast]) kinds.push_back({double(multicast), double(grid.scatter[multicast]), 0, grid.hop_sum[multicast]});
+}
+
+void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, bool multicast, const double* last,
+                  Grid& connected, Tally& kinds) {
+    if (!multicast) {
+        kinds.assign(1, {1, fan_out.fan, 0, 0});
+        return;
+    }
+    kinds.assign(1, {spatial_product(fan_out, fan_out.fanned & ~space.relevant), 1, 0, 0});
+    for (Dims left = fan_out.fanned & space.relevant; left;) {
+        // Dimensions connected with the first one that is left, by ranks that they share.
+        Dims dims = left & -left, before = 0;
+        while (dims != before) {
+            before = dims;
+            for (const Rank& rank : space.ranks)
+                if (rank.dims & dims) dims |= rank.dims & left;
+        }
+        left &= ~dims;
+        if (!(dims & (dims - 1))) {  // one loop by itself: each of its iterations wants words of its own
+            for (Kind& kind : kinds) kind.scatter *= fan_out.spatial[*members(dims)];
+            continue;
+        }
+        place_receivers(layer, space, fan_out, dims, last, connected);
+        if (!connected.groups) {
+            find_groups(connected, true);
+            list_kinds(connected, false, connected.kinds);
+        }
+        Tally product;
+        for (const Kind& one : kinds)
+            for (const Kind& own : connected.kinds) {
+                const double size = one.multicast * own.multicast;
+                auto at = std::find_if(product.begin(), product.end(), [&](const Kind& kind) { return kind.multicast >= size; });
+                if (at == product.end() || at->multicast > size) at = product.insert(at, {size, 0, 0, 0});
+                at->scatter += one.scatter * own.scatter;
+            }
+        kinds.swap(product);
+    }
 }
 
 void add_call(Grid& grid, double words, bool with_hops, Tally& tally) {

@@ -50,29 +50,13 @@ struct Grid {
     const double* at(int receiver) const { return offset.data() + std::size_t(receiver) * coordinates; }
 };
 
-// Sizes of multicast groups and how many groups have each size.
-struct GroupSizes {
-    struct Entry {
-        double size, groups;
-    };
-    std::vector<Entry> entries, joined;   // ascending sizes; scratch
-    std::vector<double> offset, stride;   // scratch: joined offsets of receivers, and by dimension the step of one
-};
-
 // Offset of the last receiver from the first in each rank of a data space, [R].
 void last_offset(const DataSpace& space, const FanOut& fan_out, double* offset);
 
-// Kinds of transfer of a word to all receivers, without their places: enough where nothing travels between neighbours and
-// no hops are counted. Words and hops stay 0.
-//
-// Loops that share no rank differ in independent ranks, so that sizes multiply: only loops of connected ranks are
-// enumerated together.
-void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, bool multicast, GroupSizes& sizes,
-                  Tally& kinds);
-
-// Fills in offsets, width and height of the grid, which is left as it is where the same loops made it. `last` [R]: the largest
-// offset of the last receiver, and the farthest move, of all grids that are compared with this one; null: ranks stay apart.
-void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& fan_out, const double* last, Grid& grid);
+// Fills in offsets, width and height of a grid of the receivers along the loops of some dimensions; it is left as it is where the
+// same loops made it. `last` [R]: the largest offset of the last receiver, and the farthest move, of all grids that are compared
+// with this one; null: ranks stay apart.
+void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& fan_out, Dims dims, const double* last, Grid& grid);
 
 // Fills in groups: receivers with equal offsets, or (without multicast) every receiver by itself.
 void find_groups(Grid& grid, bool multicast);
@@ -99,6 +83,14 @@ void count_hops(Grid& grid);
 // Kinds of transfer of a word to the receivers that take nothing from a neighbour, in order: groups by their size, with the
 // hops of all of them together. Words stay 0.
 void list_kinds(Grid& grid, bool with_hops, Tally& kinds);
+
+// Kinds of transfer of a word to all receivers, without their places: enough where nothing travels between neighbours and
+// no hops are counted. Words and hops stay 0. `last` as of `place_receivers`.
+//
+// Loops that share no rank differ in independent ranks, so that sizes of groups multiply: only receivers along loops of connected
+// ranks are placed together, in `connected`.
+void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, bool multicast, const double* last,
+                  Grid& connected, Tally& kinds);
 
 // Adds a call that delivers `words` to every receiver that takes nothing from a neighbour.
 void add_call(Grid& grid, double words, bool with_hops, Tally& tally);

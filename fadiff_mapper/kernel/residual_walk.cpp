@@ -370,7 +370,8 @@ ResidualWalk::Receivers& ResidualWalk::receivers_of(Node& node, unsigned ended) 
         grid.last.resize(space.ranks.size());
         last_offset(space, made.fan_out, grid.last.data());
         if (with_hops_) list_kinds(placed(node, t, made), true, grid.kinds);
-        else count_groups(layer_, space, made.fan_out, layer_.multicast[cell(node.level, t)], groups_, grid.kinds);
+        else count_groups(layer_, space, made.fan_out, layer_.multicast[cell(node.level, t)], grid.last.data(), connected_,
+                          grid.kinds);
     }
     return made;
 }
@@ -381,7 +382,7 @@ Grid& ResidualWalk::placed(const Node& node, int t, Receivers& receivers) {
     if (grid.offset.empty()) {
         std::vector<double> farthest(layer_.spaces[t].ranks.size());
         last_offset(layer_.spaces[t], node.receivers[0]->fan_out, farthest.data());
-        place_receivers(layer_, layer_.spaces[t], receivers.fan_out, farthest.data(), grid);
+        place_receivers(layer_, layer_.spaces[t], receivers.fan_out, receivers.fan_out.fanned, farthest.data(), grid);
         find_groups(grid, layer_.multicast[cell(node.level, t)]);
     }
     return grid;

@@ -104,7 +104,7 @@ private:
     std::vector<double> words_;           // [T]; words of the last delivery of a call
     std::vector<Boxes> boxes_;            // [T]; and the words themselves, where the caller is a fan-out
     Tally rest_;
-    GroupSizes groups_;
+    Grid connected_;                      // see count_groups
     ResidualTraffic found_;
 };
 

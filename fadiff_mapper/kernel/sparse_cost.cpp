@@ -6,7 +6,7 @@ namespace {
 
 // ---- Accesses and computes that are left of the dense ones.
 
-Mask infinite(Lanes value) { return ~(value - value == 0.0); }
+Mask infinite(Lanes value) { return !(value - value == 0.0); }
 
 // The accesses of one level that are left while savings of outer levels are taken off.
 struct Left {
@@ -220,9 +220,9 @@ States states_of(double density, Mask has_metadata, const Share& partner, Mask& 
     aborted = aborted | (partner.saves & (kept == 0.0));
     const Lanes nonzero = select(partner.saves, Lanes(density) / kept, density), other = Lanes(1.0) - nonzero;
     for (Lanes probability : {nonzero, other})
-        aborted = aborted | ~((probability >= -TOLERANCE) & (Lanes(1 + TOLERANCE) >= probability));
+        aborted = aborted | !((probability >= -TOLERANCE) & (Lanes(1 + TOLERANCE) >= probability));
     const Lanes clamped = smaller(larger(other, 0.0), 1.0);
-    return {smaller(larger(nonzero, 0.0), 1.0), where(~has_metadata, clamped), where(has_metadata, clamped)};
+    return {smaller(larger(nonzero, 0.0), 1.0), where(!has_metadata, clamped), where(has_metadata, clamped)};
 }
 
 // Lanes whose innermost tile of a data space has a format.
@@ -269,7 +269,7 @@ Computes save_computes(const SparseDesign& design, const SparseTiles& tiles, Mas
     add(total * (first.zero * second.absent + first.absent * second.zero), true);
     const Lanes absent = total * (first.absent * second.absent);
     const Lanes error = floor(absolute(skipped + actual + gated + absent - total));
-    aborted = aborted | ~(error < total * TOLERANCE);
+    aborted = aborted | !(error < total * TOLERANCE);
     const Lanes lost = floor(skipped) + floor(gated) + floor(absent);
     return {total - lost, floor(gated), floor(skipped)};
 }
@@ -394,7 +394,7 @@ SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const
         for (int t = 0; t < layer.tensors; ++t) own += work.energies[std::size_t(level) * layer.tensors + t] + leakage;
         energy += own;
     }
-    return {floor(busy + layer.network_latency), energy, ~aborted};
+    return {floor(busy + layer.network_latency), energy, !aborted};
 }
 
 SparseEvaluator::SparseEvaluator(std::shared_ptr<const SparseDesign> design)

@@ -32,8 +32,8 @@ static void units_of(const Representation& format, const Lanes* fibers_of, const
     }
     Mask met = mask_of(false);
     for (int rank = 0; rank < ranks; ++rank) {
-        const Mask first = ~met & ((units[rank].metadata != 0.0) | (units[rank].payload != 0.0));
-        units[rank].payload = where(~first, units[rank].payload);  // its payloads are the data
+        const Mask first = (!met) & ((units[rank].metadata != 0.0) | (units[rank].payload != 0.0));
+        units[rank].payload = where(!first, units[rank].payload);  // its payloads are the data
         met = met | first;
     }
 }
@@ -71,7 +71,7 @@ static void fixed_occupancies(const SparseDesign& design, const Representation* 
     // Where the parent sends no empty tiles, those that arrive hold something.
     const Mask chosen = known_empty & (floor(fewer / words * words) == 0.0);
     into.used = select(chosen, Lanes(1.0) - of_fewer, 1.0);
-    const Lanes seen_fewer = where(~chosen, of_fewer), seen_more = where(of_more != 0.0, of_more / into.used);
+    const Lanes seen_fewer = where(!chosen, of_fewer), seen_more = where(of_more != 0.0, of_more / into.used);
     into.nonzeros = seen_fewer * fewer + seen_more * more;
     into.density = into.nonzeros / words;
     into.most_words = words, into.metadata_units = into.most_bits = 0.0, into.block_ratio = 1.0;

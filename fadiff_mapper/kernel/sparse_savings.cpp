@@ -368,7 +368,7 @@ unsigned find_instances(const SparseDesign& design, const Workspace& dense, unsi
             x = t ? larger(x, own.x) : own.x, y = t ? larger(y, own.y) : own.y;
         }
         const Unit& there = layer.units[unit];
-        enough = enough & ~((unit ? average : x * y) > there.instances) & ~(x > there.mesh_x) & ~(y > there.mesh_y);
+        enough = enough & !((unit ? average : x * y) > there.instances) & !(x > there.mesh_x) & !(y > there.mesh_y);
     }
     return (enough & (arithmetic_units(design, tiles, dense) >= 1.0)).bits();
 }

@@ -14,73 +14,38 @@ static std::size_t window_ranks(const Layer& layer) {
 Traffic::Traffic(const Layer& layer)
     : wanted(std::size_t(layer.levels) * layer.tensors), words(wanted.size()), multicast(wanted.size()),
       scatter(wanted.size()), links(wanted.size()), counted(wanted.size()), tally(wanted.size() * LANES),
-      rows(std::size_t(layer.levels) * layer.dims), steps(rows.size() * window_ranks(layer)),
-      scratch(4 * window_ranks(layer)), moved(window_ranks(layer)), loops(layer), fan_out(layer),
-      grids(wanted.size()) {}
+      visits(layer.tensors), rows(std::size_t(layer.levels) * layer.dims), ranks(window_ranks(layer)),
+      steps(rows.size() * ranks), scratch(4 * ranks), loops(layer), fan_out(layer), grids(wanted.size()) {}
 
-Mask several_move_one_rank(const Layer& layer, const MappingPack& pack, const DataSpace& space, int level) {
-    Mask several = mask_of(false);
-    for (const Rank& rank : space.ranks) {
-        if (rank.terms.size() < 2) continue;
-        Lanes moving = 0.0;
-        for (int outer = level; outer < layer.levels; ++outer)
-            for (const int d : members(rank.dims & pack.temporal_dims(outer)))
-                moving += where(pack.temporal(outer, layer.dims)[d] > 1.0, 1.0);
-        several = several | (moving > 1.0);
-    }
-    return several;
-}
-
-// Demand of one receiver of a sliding window: the walk of window_walk.hpp for eight mappings, without its division into
-// deliveries that repeat and others. `first_rank`: number of the window's first rank among those of all windows.
+// Demand of one receiver of a sliding window. `first_rank`: number of the window's first rank among those of all windows.
 static Lanes walk_window(const DataSpace& space, std::size_t first_rank, const Lanes* below, Lanes words, Traffic& traffic) {
-    const std::size_t ranks = space.ranks.size(), stride = traffic.moved.size();
+    const std::size_t ranks = space.ranks.size();
     const Lanes* steps = traffic.steps.data() + first_rank;
     Lanes* scratch = traffic.scratch.data();
-    Lanes *extents = scratch, *travelled = scratch + ranks, *move = scratch + 2 * ranks, *first = scratch + 3 * ranks;
+    Lanes *extents = scratch, *inside = scratch + ranks, *move = scratch + 2 * ranks, *first = scratch + 3 * ranks;
     for (std::size_t r = 0; r < ranks; ++r) {
         extents[r] = extent(space.ranks[r], below);
-        travelled[r] = first[r] = 0.0;
+        inside[r] = first[r] = 0.0;
     }
-    Mask some = mask_of(false);  // a loop that moves the tile was met
-    Lanes fresh = words, total = words;
+    SlidingTile<Lanes, Mask> tile{int(ranks), extents, words, first, mask_of(false), words};
+    Lanes total = words;
     for (int row = traffic.row_count - 1; row >= 0; --row) {
         const Row& loop = traffic.rows[row];
-        Mask moves = mask_of(false), like_first = loop.present;
-        for (std::size_t r = 0; r < ranks; ++r) {
-            const Lanes step = steps[row * stride + r];
-            // one step ahead, less one step of every loop inside: Timeloop leaves those at iteration 1
-            move[r] = step - travelled[r];
-            travelled[r] += step;
-            moves = moves | (move[r] != 0.0);
-            like_first = like_first & (move[r] == first[r]);
-        }
-        moves = moves & loop.present;
-        const Mask is_first = moves & ~some;
-        if (is_first.any()) {
-            Lanes overlap = 1.0;
-            for (std::size_t r = 0; r < ranks; ++r) {
-                overlap *= larger(extents[r] - absolute(move[r]), 0.0);
-                first[r] = select(is_first, move[r], first[r]);
-            }
-            fresh = select(is_first, words - overlap, fresh);
-            some = some | is_first;
-        }
-        const Lanes sent = select((like_first & moves) | is_first, fresh, where(moves, words));
-        total += sent * ((loop.bound - 1.0) * loop.further);
+        for (std::size_t r = 0; r < ranks; ++r) move[r] = move_ahead(steps[row * traffic.ranks + r], inside[r]);
+        total += tile.brought(move, loop.present) * ((loop.bound - 1.0) * loop.further);
     }
     return total;
 }
 
 // Adds the rows of the loops of one level, which stand inside all rows so far.
 static void add_rows(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int level, Traffic& traffic) {
-    const std::size_t first = std::size_t(level) * layer.dims, stride = traffic.moved.size();
+    const std::size_t first = std::size_t(level) * layer.dims;
     const Lanes *bound = pack.temporal(level, layer.dims), *position = &pack.position[first], *points = &tiles.across[first];
     for (int at = layer.dims - 1; at >= 0 && pack.temporal_dims(level); --at) {
         Row& row = traffic.rows[traffic.row_count];
-        Lanes* step = &traffic.steps[traffic.row_count * stride];
+        Lanes* step = &traffic.steps[traffic.row_count * traffic.ranks];
         row.bound = 1.0;
-        std::fill_n(step, stride, Lanes(0.0));
+        std::fill_n(step, traffic.ranks, Lanes(0.0));
         bool some = false;
         for (const int d : members(pack.temporal_dims(level))) {
             const Mask here = (position[d] == double(at)) & (bound[d] > 1.0);
@@ -101,52 +66,34 @@ static void add_rows(const Layer& layer, const MappingPack& pack, const Tiles& t
     }
 }
 
-// Goes from the loops further out than a level to those at or outside it: which loop now moves each tile, and `outside`,
-// the iterations of all of them. A loop moves a tile if its dimension is relevant; the innermost such loop of the level
-// and all loops further out make the visits of the tile.
-static void take_in(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int level, Lanes& outside,
-                    std::vector<Mover>& movers) {
-    const std::size_t first = std::size_t(level) * layer.dims;
-    const Lanes *bound = pack.temporal(level, layer.dims), *position = &pack.position[first], *points = &tiles.across[first];
+// Goes from the loops further out than a level to those at or outside it: the visits of each tile, and `outside`, the
+// iterations of all loops. A loop moves a tile if its dimension is relevant; the innermost such loop of the level and all
+// loops further out make the visits of the tile.
+static void take_in(const Layer& layer, const MappingPack& pack, int level, Lanes& outside, std::vector<Lanes>& visits) {
+    const Lanes *bound = pack.temporal(level, layer.dims), *position = &pack.position[std::size_t(level) * layer.dims];
     const Dims looping = pack.temporal_dims(level);
     const Lanes none = layer.dims;  // a position beyond all loops
     for (int t = 0; t < layer.tensors; ++t) {
-        const DataSpace& space = layer.spaces[t];
-        const Dims relevant = looping & space.relevant;
+        const Dims relevant = looping & layer.spaces[t].relevant;
         if (!relevant) continue;
-        Mover& mover = movers[t];
-        Lanes innermost = none, visits = outside;
+        Lanes innermost = none, own = outside;
         for (const int d : members(relevant)) innermost = smaller(innermost, select(bound[d] > 1.0, position[d], none));
-        const Mask moves = innermost < none;
-        for (const int d : members(looping)) visits *= select(position[d] < innermost, 1.0, bound[d]);
-        mover.visits = select(moves, visits, mover.visits);
-        if (!space.windowed) continue;
-        mover.some = mover.some | moves;
-        for (std::size_t r = 0; r < space.ranks.size(); ++r) mover.steps[r] = select(moves, 0.0, mover.steps[r]);
-        for (const int d : members(relevant)) {
-            const Mask it = position[d] == innermost;
-            mover.bound = select(it, bound[d], mover.bound);
-            for (std::size_t r = 0; r < space.ranks.size(); ++r)
-                if (space.ranks[r].dims >> d & 1)
-                    mover.steps[r] = select(it, points[d] * space.move[r * layer.dims + d], mover.steps[r]);
-        }
+        for (const int d : members(looping)) own *= select(position[d] < innermost, 1.0, bound[d]);
+        visits[t] = select(innermost < none, own, visits[t]);
     }
     for (const int d : members(looping)) outside *= bound[d];
 }
 
 // Below the innermost level sits the arithmetic, which asks for one word per cycle. Elsewhere a tile is sent again for
-// every outer temporal loop, except for the run of irrelevant loops that directly surrounds it.
+// every outer temporal loop, except for the run of irrelevant loops that directly surrounds it; of a window that slides,
+// only new words.
 void count_demand(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, Traffic& traffic) {
     Lanes outside = 1.0;
     traffic.row_count = 0;
     traffic.rows_from = layer.levels;
-    traffic.movers.assign(layer.tensors, Mover());  // no loop moves a tile yet
-    std::fill(traffic.moved.begin(), traffic.moved.end(), Lanes(0.0));
-    Lanes* steps = traffic.moved.data();
-    for (int t = 0; t < layer.tensors; ++t)
-        if (layer.spaces[t].windowed) traffic.movers[t].steps = std::exchange(steps, steps + layer.spaces[t].ranks.size());
+    traffic.visits.assign(layer.tensors, Lanes(1.0));   // no loop moves a tile yet
     for (int level = layer.levels - 1; level >= 0; --level) {
-        take_in(layer, pack, tiles, level, outside, traffic.movers);
+        take_in(layer, pack, level, outside, traffic.visits);
         const Lanes* below = &tiles.below[std::size_t(level) * layer.dims];
         std::size_t first_rank = 0;
         for (int t = 0; t < layer.tensors; ++t) {
@@ -159,20 +106,12 @@ void count_demand(const Layer& layer, const MappingPack& pack, const Tiles& tile
                 wanted = words * outside;
                 continue;
             }
-            wanted = words * traffic.movers[t].visits;
+            wanted = words * traffic.visits[t];
             if (!space.windowed) continue;
             const Mask in_full = with_hops ? mask_of(true) : pack.keep[cell - layer.tensors];
             if (!in_full.any()) continue;
-            const Mask several = in_full & several_move_one_rank(layer, pack, space, level);
-            // Of the n steps of the loop that moves the tile, n - 1 find the overlap in place, in each of its visits / n runs.
-            const Mover& mover = traffic.movers[t];
-            Lanes overlap = where(mover.some, 1.0);
-            for (std::size_t r = 0; r < space.ranks.size(); ++r)
-                overlap *= larger(extent(space.ranks[r], below) - mover.steps[r], 0.0);
-            wanted = wanted - where(in_full, overlap * (mover.visits - mover.visits / mover.bound));
-            if (!several.any()) continue;
             while (traffic.rows_from > level) add_rows(layer, pack, tiles, --traffic.rows_from, traffic);
-            wanted = select(several, walk_window(space, own, below, words, traffic), wanted);
+            wanted = select(in_full, walk_window(space, own, below, words, traffic), wanted);
         }
     }
 }
@@ -204,13 +143,13 @@ static double count_receivers(const Layer& layer, int t, bool with_hops, Traffic
     for (int s = 0; s < count && !placed; ++s) placed = may_link(s);
     if (!placed) {
         for (int s = 0; s < count; ++s) unlinked += walk.repeated[s];
-        count_groups(layer, space, fan_out, layer.multicast[cell], traffic.groups, tally);
+        count_groups(layer, space, fan_out, layer.multicast[cell], traffic.last.data(), traffic.connected, tally);
         for (Kind& kind : tally) kind.words = kind.scatter * unlinked;
         return 0;
     }
     tally.clear();
     Grid& grid = traffic.grids[cell];
-    place_receivers(layer, space, fan_out, traffic.last.data(), grid);
+    place_receivers(layer, space, fan_out, fan_out.fanned, traffic.last.data(), grid);
     double links = 0;
     // Groups matter only once words go over links, or hops are counted.
     const auto group = [&] {

@@ -1,7 +1,6 @@
 // Words that cross every boundary over the whole run, before levels that bypass a data space hand them outwards.
 //
-// Closed forms (those of model/access_counts.py) and the walk of sliding windows for eight
-// mappings at once; receivers that differ in a dimension of a window are counted one by one.
+// Closed forms (those of model/access_counts.py) and the walk of sliding windows for eight mappings at once; receivers that differ in a dimension of a window are counted one by one.
 
 #pragma once
 
@@ -9,14 +8,6 @@
 #include "window_walk.hpp"
 
 namespace fadiff {
-
-// The innermost loop so far that moves each lane's tile of one data space.
-struct Mover {
-    Lanes visits = 1.0;          // iterations of that loop and all loops further out
-    Lanes bound = 1.0;           // its iterations (windowed data spaces alone, as all below)
-    Mask some = mask_of(false);  // there is such a loop
-    Lanes* steps = nullptr;      // [R]; its moves
-};
 
 // Temporal loops that stand at one place of each lane's nest.
 struct Row {
@@ -32,27 +23,24 @@ struct Traffic {
     std::vector<std::uint8_t> counted;             // lanes whose receivers were counted one by one, one bit each
     std::vector<Tally> tally;                      // [L][T][LANES]; their kinds of transfer
 
+    std::vector<Lanes> visits;                     // [T]; iterations of the innermost loop so far that moves each lane's
+                                                   // tile, and of all loops further out
     // What walks of windows go through: temporal loops, from the outermost inwards. Rows without a loop in any lane are
     // left out, and levels that no walk has come to yet.
     std::vector<Row> rows;
     int row_count = 0, rows_from = 0;              // rows; the innermost level that they hold
-    std::vector<Lanes> steps;                      // [row][R of a windowed data space after the other]; move of each rank
-    std::vector<Lanes> scratch;                    // [4][R]
-    std::vector<Mover> movers;                     // [T]
-    std::vector<Lanes> moved;                      // [R of a windowed data space after the other]; see Mover
+    std::size_t ranks = 0;                         // of all windowed data spaces
+    std::vector<Lanes> steps;                      // [row][ranks of a windowed data space after the other]; move of each
+    std::vector<Lanes> scratch;                    // [4][ranks]
     WindowWalk walk;
     Loops loops;
     FanOut fan_out;
     std::vector<Grid> grids;                       // [L][T]
-    GroupSizes groups;
+    Grid connected;                                // see count_groups
     std::vector<double> last;                      // [R]
 
     explicit Traffic(const Layer& layer);
 };
-
-// Lanes in which several loops at or outside a level move one rank of several terms: there the closed form of the demand
-// may not hold.
-Mask several_move_one_rank(const Layer& layer, const MappingPack& pack, const DataSpace& space, int level);
 
 // Fills in `wanted`. `with_hops`: also the boundaries below which the data space is bypassed are counted in full; their
 // size matters to hops alone, since bypassing rescales their words.

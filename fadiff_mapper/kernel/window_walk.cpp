@@ -1,7 +1,6 @@
 #include "window_walk.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace fadiff {
 
@@ -9,7 +8,7 @@ void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, 
     const int ranks = int(space.ranks.size()), dims = layer.dims, first = loops.start[fan_out.level];
     walk.ranks = ranks;
     walk.extent.resize(ranks);
-    walk.travelled.assign(ranks, 0.0);
+    walk.inside.assign(ranks, 0.0);
     walk.moves.resize(std::size_t(loops.count - first + 1) * ranks);
     walk.repeated.resize(loops.count - first + 1);
     walk.words = 1;
@@ -17,20 +16,10 @@ void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, 
         walk.extent[r] = extent(space.ranks[r], fan_out.below.data());
         walk.words *= walk.extent[r];
     }
-    for (int s = first; s < loops.count; ++s) {
-        for (int r = 0; r < ranks; ++r) {
-            const double step = space.move[std::size_t(r) * dims + loops.dim[s]] * loops.points[s];
-            // one step ahead, less one step of every loop inside: Timeloop leaves those at iteration 1
-            walk.moves[std::size_t(s - first) * ranks + r] = step - walk.travelled[r];
-            walk.travelled[r] += step;
-        }
-    }
-}
-
-double new_words(const std::vector<double>& extents, double words, const double* move) {
-    double overlap = 1;
-    for (std::size_t r = 0; r < extents.size(); ++r) overlap *= std::max(extents[r] - std::abs(move[r]), 0.0);
-    return words - overlap;
+    for (int s = first; s < loops.count; ++s)
+        for (int r = 0; r < ranks; ++r)
+            walk.moves[std::size_t(s - first) * ranks + r] = move_ahead(
+                space.move[std::size_t(r) * dims + loops.dim[s]] * loops.points[s], walk.inside[r]);
 }
 
 double walk_unheld(const double* bound, int count, WindowWalk& walk) {
@@ -55,18 +44,18 @@ double walk_unheld(const double* bound, int count, WindowWalk& walk) {
 // Iteration 1 stands for all steps of a run of that innermost loop, so the delivery before the run decides for all of
 // them. Where a loop inside that innermost one moves nothing, its calls deliver nothing in between, and nothing repeats.
 double walk_held(const double* bound, int count, WindowWalk& walk) {
-    const int ranks = walk.ranks;
-    auto moves = [&](int s) { return std::any_of(walk.move(s), walk.move(s) + ranks, [](double m) { return m != 0; }); };
-    int first = 0;  // innermost loop that moves the tile
-    while (first < count && !moves(first)) ++first;
-    const double fresh = first < count ? new_words(walk.extent, walk.words, walk.move(first)) : walk.words;
-    double plain = walk.words, outside = 1, broken = fresh == walk.words ? 0 : 1;  // broken: runs begun by another length
+    walk.first.assign(walk.ranks, 0.0);
+    SlidingTile<double, bool> tile{walk.ranks, walk.extent.data(), walk.words, walk.first.data(), false, walk.words};
+    int first = count;  // innermost loop that moves the tile
+    for (int s = 0; s < count; ++s) {
+        walk.repeated[s] = tile.brought(walk.move(s), true);
+        if (tile.moved) first = std::min(first, s);
+    }
+    double plain = walk.words, outside = 1, broken = tile.fresh == walk.words ? 0 : 1;  // broken: runs begun by another length
     for (int s = count - 1; s >= 0; --s) {
-        const double times = (bound[s] - 1) * outside;
+        const double words = walk.repeated[s], times = (bound[s] - 1) * outside;
         outside *= bound[s];
-        const bool like_innermost = s >= first && std::equal(walk.move(s), walk.move(s) + ranks, walk.move(first));
-        const double words = like_innermost ? fresh : s >= first && moves(s) ? walk.words : 0;
-        double repeats = words == fresh ? times : 0;
+        double repeats = words == tile.fresh ? times : 0;
         if (s == first) repeats -= broken * (bound[s] - 1);
         broken += times - repeats;
         walk.repeated[s] = first == 0 ? words * repeats : 0;

@@ -11,10 +11,10 @@
 // loop further out than the innermost one that moves the tile always follows a step of that innermost loop, whose move
 // v remembers; comparing the two moves is enough.
 //
-// The reference for `traffic.cpp`, which repeats the walk in lanes; used itself where receivers are counted one by one.
-// `access_counts.demand` is the closed form where at most one loop moves a window, and `smooth.window_steps` the
-// differentiable one where several do. tests/model/test_sliding_window_walk.py holds both to the walk, and the walk to
-// Timeloop's rule executed call by call.
+// `SlidingTile` is this rule: for eight mappings at once, of which the demand is wanted (`traffic.cpp`), and for one, of which
+// deliveries are told apart (`walk_held`), as its receivers are counted one by one. `access_counts.demand` is the closed form
+// where at most one loop moves a window, and `smooth.window_steps` the differentiable one where several do.
+// tests/model/test_sliding_window_walk.py holds both to the walk, and the walk to Timeloop's rule executed call by call.
 
 #pragma once
 
@@ -24,6 +24,52 @@
 
 namespace fadiff {
 
+// Move of a tile in one rank when a loop steps: one step ahead, less one step of every loop inside, which Timeloop leaves at
+// iteration 1. `inside`: steps of those loops together, to which this one is added.
+template <typename Number>
+Number move_ahead(Number step, Number& inside) {
+    const Number move = step - inside;
+    inside += step;
+    return move;
+}
+
+// Words of a tile that were there before a move [R]. `extent`: of the tile along a rank.
+template <typename Number, typename Extent>
+Number overlap(int ranks, const Number* move, Extent extent) {
+    Number words = 1.0;
+    for (int r = 0; r < ranks; ++r) words *= larger(extent(r) - absolute(move[r]), Number(0.0));
+    return words;
+}
+
+// A tile on its walk through the loops outside it, from the innermost outwards: of one mapping (double, bool), or of eight
+// (Lanes, Mask).
+template <typename Number, typename Truth>
+struct SlidingTile {
+    int ranks;
+    const Number* extent;   // [R]; of the tile
+    Number words;           // of the tile
+    Number* first;          // [R]; move of the innermost loop that moves the tile, 0 before it has come
+    Truth moved;            // whether it has come
+    Number fresh;           // words that a step of it brings
+
+    // Words that a step of the next loop brings, which moves the tile by `move` [R]; 0 in mappings that have no such loop.
+    Number brought(const Number* move, Truth present) {
+        Truth still = present, slides_on = present;
+        for (int r = 0; r < ranks; ++r) {
+            still = still & (move[r] == 0.0);
+            slides_on = slides_on & (move[r] == first[r]);
+        }
+        const Truth moves = present & !still, begins = moves & !moved;
+        if (any(begins)) {
+            const Number anew = words - overlap(ranks, move, [&](int r) { return extent[r]; });
+            for (int r = 0; r < ranks; ++r) first[r] = select(begins, move[r], first[r]);
+            fresh = select(begins, anew, fresh);
+            moved = moved | begins;
+        }
+        return select(begins | (moves & slides_on), fresh, where(moves, words));
+    }
+};
+
 // The walk of one tile through the S loops outside it, innermost first.
 struct WindowWalk {
     int ranks = 0;
@@ -32,14 +78,11 @@ struct WindowWalk {
                                     // iteration 1, start again
     std::vector<double> repeated;   // [S]; words of a loop's steps that repeat the delivery before: only for these a
                                     // receiver may find its words at a neighbour
-    std::vector<double> travelled;  // [R]; scratch
+    std::vector<double> inside, first;  // [R]; scratch
     double words = 0;               // words of the tile
 
     const double* move(int loop) const { return moves.data() + std::size_t(loop) * ranks; }
 };
-
-// Words of a tile that were not there before a move [R]: the tile, of extents [R], less its overlap.
-double new_words(const std::vector<double>& extents, double words, const double* move);
 
 // Fills in extent, words and moves of the tile below a level for the loops of that level and further out.
 void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, const FanOut& fan_out, WindowWalk& walk);

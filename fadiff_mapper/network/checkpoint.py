@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
+from fadiff_mapper.fusion import FusedGroup, FusedLayer
 from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -145,34 +145,17 @@ class Checkpoint:
 
 def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], effort: TileEffort) -> str:
     """Hashes a batch of groups, without their mappings, and how these are searched: effort, and the network's sums."""
-    content = [[_plain(group) for group in groups], sums, effort.options.as_dict(),
-               effort.deep and effort.deep.as_dict(), effort.known_too]
-    return _digest(content, sort_keys=True)
+    return _digest([groups, sums, effort.options.as_dict(), effort.deep and effort.deep.as_dict(), effort.known_too])
 
 
-def _digest(content: Any, **written: Any) -> str:
-    """The SHA-256 of a value as JSON, written with some arguments of `json.dumps`."""
-    return hashlib.sha256(json.dumps(content, **written).encode()).hexdigest()
+def _digest(content: Any) -> str:
+    """The SHA-256 of a value as JSON, with every field; entries by shape, as of mappings of tiles, are left out."""
+    def plain(value: Any) -> Any:
+        if is_dataclass(value):
+            return {part.name: getattr(value, part.name) for part in fields(value)}
+        return sorted(value) if isinstance(value, frozenset) else str(value)    # sets have another order in each run
 
-
-def _plain(group: FusedGroup) -> dict[str, Any]:
-    """A group without mappings as JSON, for its hash: every field that bears on the search must be here."""
-    def plain_stay(stay: Stay) -> list[Any]:
-        return [stay.level, sorted(stay.across), stay.lines, *stay.shares]
-
-    return {"layers": [[layer.problem.bounds, repr(layer.problem.dataspaces),
-                        {name: plain_stay(stay) for name, stay in layer.operands.items()}, dict(layer.shared),
-                        dict(layer.lasting)]
-                       for layer in group.layers],
-            "links": [[link.tensor, dict(link.dims), plain_stay(link.stay), dict(link.padding),
-                       {dim: list(astuple(slide)) for dim, slide in link.pooled.items()}, link.written,
-                       {dim: list(astuple(slide)) for dim, slide in link.between.items()}, sorted(link.whole),
-                       str(link.elsewhere), str(link.company), link.distance]
-                      for link in group.links],
-            "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "sums": group.sums,
-            "double_buffered": sorted(group.double_buffered), "skips": group.skips, "units": group.units,
-            "output_at": group.output_at, "lasting_words": dict(group.lasting_words),
-            "second_reads": [[read.first, read.tensor, read.behind, dict(read.dims)] for read in group.second_reads]}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=plain, skipkeys=True).encode()).hexdigest()
 
 
 def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple[Spec, ...],
@@ -187,7 +170,7 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
     layers = [[merged_input(spec), spec.constraints.native] for spec in specs]
     nodes = [[node.name, node.kind, list(node.inputs), node.layer.repeat if node.layer else 0]
              for node in workload.nodes]
-    head = {"version": __version__, "network": workload.name, "layers_of": _digest(layers, sort_keys=True, default=str),
+    head = {"version": __version__, "network": workload.name, "layers_of": _digest(layers),
             "links_of": _digest(nodes), "metric": options.metric, "seed": str(options.seed)}
     path = Path(file)
     if not path.exists():

@@ -18,14 +18,14 @@ The bound on all plans (`network_bound`) is a shortest path over the same states
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from typing import Any, TypeAlias
 
 from fadiff_mapper.fusion import FusedGroup, Hardware, Stay
 from fadiff_mapper.fusion.estimates import Candidate, homes
-from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, OperatingPoint, WordCosts
+from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, OperatingPoint, WordCosts, least_path
 from fadiff_mapper.fusion.segments import chains, shared_operands
 from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -236,6 +236,7 @@ class PartVersion:
     """A part of a plan with lasting tensors, at its place in a row; without any, the part as it is."""
 
     part: PlanPart
+    nodes: tuple[str, ...]  # its layers
     step: RowStep
     estimate: OperatingPoint
 
@@ -260,37 +261,34 @@ class PartVersion:
 
 @dataclass
 class LastingCover:
-    """A row of layers, with all that may be part of its cover."""
+    """All rows of layers of a network, with all that may be part of their covers."""
 
-    row: LastingRow
+    rows: Sequence[LastingRow]
     parts: Mapping[tuple[str, ...], Sequence[PlanPart]]
     in_one_go: Container[tuple[str, ...]]
     usable: float  # words of the home
     costs: WordCosts
-    # versions with lasting tensors evaluated so far, those of all rows; None for one that cannot run
-    exact: dict[VersionKey, EvaluatedGroup | None]
+    # versions with lasting tensors evaluated so far; None for one that cannot run
+    exact: dict[VersionKey, EvaluatedGroup | None] = field(default_factory=dict)
 
     @cached_property
-    def versions(self) -> list[PartVersion]:
-        """The versions of all parts, those that lead to a state before those from there."""
-        found = []
-        for step in row_steps(self.row, self.parts, self.in_one_go, self.usable):
-            own = step.residents
-            for part in self.parts[self.row.names[step.before[0]:step.after[0]]]:
-                point = part.candidate.estimate
-                cycles = max(point.cycles - (own.read + own.written) / self.costs.bandwidth,
-                             min(part.inside, point.cycles))
-                found.append(PartVersion(part, step, OperatingPoint(
-                    point.energy_pj - own.read * self.costs.read[-1] - own.written * self.costs.written, cycles)))
+    def versions(self) -> list[list[PartVersion]]:
+        """For each row the versions of all parts, those that lead to a state before those from there."""
+        found: list[list[PartVersion]] = [[] for _ in self.rows]
+        for row, versions in zip(self.rows, found, strict=True):
+            for step in row_steps(row, self.parts, self.in_one_go, self.usable):
+                nodes, own = row.names[step.before[0]:step.after[0]], step.residents
+                for part in self.parts[nodes]:
+                    point = part.candidate.estimate
+                    cycles = max(point.cycles - (own.read + own.written) / self.costs.bandwidth,
+                                 min(part.inside, point.cycles))
+                    versions.append(PartVersion(part, nodes, step, OperatingPoint(
+                        point.energy_pj - own.read * self.costs.read[-1] - own.written * self.costs.written, cycles)))
         return found
 
     def unknown(self, version: PartVersion) -> bool:
         """Whether a version has an estimate only."""
         return version.step.residents.room > 0 and version.key not in self.exact
-
-    def nodes(self, version: PartVersion) -> tuple[str, ...]:
-        """The layers of a version."""
-        return self.row.names[version.step.before[0]:version.step.after[0]]
 
     def cover_parts(self, cover: Sequence[PartVersion]) -> list[CoverPart[Any]]:
         """The groups of a cover; of those that are not evaluated the estimates."""
@@ -299,38 +297,34 @@ class LastingCover:
             lasting = version.step.residents.room > 0
             outcome = self.exact.get(version.key) if lasting else version.part.evaluated
             if outcome is not None:
-                found.append(CoverPart(self.nodes(version), outcome.point, outcome))
+                found.append(CoverPart(version.nodes, outcome.point, outcome))
             elif lasting:
-                found.append(CoverPart(self.nodes(version), version.estimate, version))
+                found.append(CoverPart(version.nodes, version.estimate, version))
         return found
-
-    def runs(self, cover: Sequence[PartVersion]) -> list[tuple[str, ...]]:
-        """The layers of the groups of a cover, those that share lasting tensors together."""
-        found = list[tuple[str, ...]]()
-        for version in cover:
-            found.append((found.pop() if version.step.before[1] else ()) + self.nodes(version))
-        return [nodes for nodes in found if len(nodes) > 1]
 
     def best(self, price: NetworkPrice, hopeful: bool = True) -> list[PartVersion]:
         """The cheapest cover at some prices, with the estimates of versions that are not evaluated, or without these.
         """
-        least, last = {NEW_ROW: 0.0}, dict[State, PartVersion]()    # by state: its least price, and how to get there
-        for version in self.versions:
-            step = version.step
-            value = least[step.before] + self._price(version, price, hopeful)
-            if step.after not in least or value < least[step.after]:
-                least[step.after], last[step.after] = value, version
+        def at(version: PartVersion) -> float:
+            """The price of a version; infinite for one that cannot run, or of which nothing else is hoped."""
+            if self.unknown(version):
+                return price(version.estimate) if hopeful else inf
+            if not version.step.residents.room:
+                return price(version.estimate)
+            outcome = self.exact[version.key]
+            return inf if outcome is None else price(outcome.point)
+
         cover: list[PartVersion] = []
-        state: State = (len(self.row.names), frozenset(), 0)
-        while state != NEW_ROW:
-            cover.insert(0, last[state])
-            state = last[state].step.before
+        for row, versions in zip(self.rows, self.versions, strict=True):
+            end: State = len(row.names), frozenset(), 0
+            cover += least_path(((version.step.before, version.step.after, at(version), version)
+                                 for version in versions), NEW_ROW, end)[1]
         return cover
 
-    def _price(self, version: PartVersion, price: NetworkPrice, hopeful: bool) -> float:
-        """The price of a version; infinite for one that cannot run, or of which nothing else is hoped."""
-        lasting = version.step.residents.room > 0
-        if not lasting or version.key not in self.exact:
-            return price(version.estimate) if hopeful or not lasting else inf
-        outcome = self.exact[version.key]
-        return inf if outcome is None else price(outcome.point)
+
+def runs_of(cover: Sequence[PartVersion]) -> list[tuple[str, ...]]:
+    """The layers of the groups of a cover, those that share lasting tensors together."""
+    found = list[tuple[str, ...]]()
+    for version in cover:
+        found.append((found.pop() if version.step.before[1] else ()) + version.nodes)
+    return [nodes for nodes in found if len(nodes) > 1]

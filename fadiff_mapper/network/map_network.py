@@ -28,7 +28,7 @@ from dataclasses import replace
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.rare_collections import rare_collections
-from fadiff_mapper.fusion.prices import OperatingPoint, chosen, other_reads
+from fadiff_mapper.fusion.prices import other_reads
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
@@ -36,7 +36,7 @@ from fadiff_mapper.network.network_bound import MOST_WORK
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.network.options import NetworkOptions, check, layer_search
 from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, bound_plans, planned_groups
-from fadiff_mapper.network.planning_clock import PlanningClock
+from fadiff_mapper.network.planning_clock import GRACE_S, PlanningClock
 from fadiff_mapper.network.result import NetworkResult, network_result
 from fadiff_mapper.search.map_layers import map_layers, with_bounds
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task
@@ -106,12 +106,11 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     if descent and options.fuse and not clock.over():
         descended = descent(workload, results, options.metric, options.seed, clock.over)
     if descended:
-        times = [entry.times for entry in workload.distinct()]
-        results = tuple(best_together(descended.mappings, times, options.metric))
+        results = tuple(descended.results)
     padded: list[list[Result]] = [[] for _ in results]
-    if options.fuse and clock.left() * options.workers > AMPLE_S * len(results) and not clock.over_for_layers():
+    if options.fuse and clock.left() * options.workers > AMPLE_S * len(results) and not clock.over():
         light = SearchOptions(seed=options.seed, threads=options.workers, effort="light")
-        padded = padded_layers(results, light, clock.over_for_layers)
+        padded = padded_layers(results, light, clock.over)
     run = PlanningRun(workload, options, results, padded, descended, clock, saved, on_progress)
     run.note("layers")
     # reasons and bounds are for the reader alone; the caller of a given mapping has its own
@@ -143,7 +142,7 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     missing = sorted((index for index, result in enumerate(known) if result is None), key=lambda index: -work[index])
     wanted = [specs[index] for index in missing]
     limited = clock.limit is not None
-    deadline = time.monotonic() + clock.left_for_layers(len(missing)) if limited else None
+    deadline = time.monotonic() + clock.left() + GRACE_S if limited else None
     ample = clock.left() * options.workers > AMPLE_S * len(missing)
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
@@ -172,43 +171,23 @@ def padded_layers(results: Sequence[Result], options: SearchOptions,
         wider = {dim: padded(bound) for dim, bound in bounds.items() if padded(bound) != bound}
         specs += [(index, replace(spec, problem=replace(spec.problem, bounds={**bounds, **own}))) for own in (
             [wider] if wider else []) + ([{dim: bound} for dim, bound in wider.items()] if len(wider) > 1 else [])]
-    places: list[int] = []
-    tasks: list[MappingTask] = []
+    posed: list[tuple[int, Spec, MappingTask]] = []
     for (index, spec), layer in zip(specs, layers_of([spec for _, spec in specs]), strict=True):
         with suppress(FadiffError):  # constraints that the padded bounds cannot meet
-            tasks.append(checked_task(spec, layer))
-            places.append(index)
+            posed.append((index, spec, checked_task(spec, layer)))
+    outcomes = search_all([task for *_, task in posed], replace(options, metrics=("delay",)), stopped=stopped)
+    legal = [(*own, outcome.nest) for own, outcome in zip(posed, outcomes, strict=True) if outcome.legal]
+    stats = evaluate_nests([spec for _, spec, *_ in legal], [task.layer for _, _, task, _ in legal],
+                           [nest for *_, nest in legal])
     found: list[list[Result]] = [[] for _ in results]
-    outcomes = _searched([results[index] for index in places], tasks, replace(options, metrics=("delay",)), stopped)
-    for index, mapped in zip(places, outcomes, strict=True):
-        if mapped is not None:
-            found[index].append(mapped)
+    for (index, spec, _, nest), own in zip(legal, stats, strict=True):
+        found[index].append(with_nest(replace(results[index], spec=spec), nest, own))
     return found
 
 
 def padded(bound: int) -> int:
     """The least number from a bound on that is a power of two, or three times one."""
     return min(odd << max(-(-bound // odd) - 1, 0).bit_length() for odd in (1, 3))
-
-
-def _searched(results: Sequence[Result], tasks: Sequence[MappingTask], options: SearchOptions,
-              stopped: Callable[[], bool]) -> list[Result | None]:
-    """The results with mappings that other searches find, of the problems of these; None where none is legal."""
-    outcomes = search_all(tasks, options, stopped=stopped) if tasks else []
-    legal = [index for index, outcome in enumerate(outcomes) if outcome.legal]
-    specs = {index: replace(results[index].spec, problem=tasks[index].layer.problem) for index in legal}
-    stats = evaluate_nests(list(specs.values()), [tasks[index].layer for index in legal],
-                           [outcomes[index].nest for index in legal])
-    found = {index: with_nest(replace(results[index], spec=specs[index]), outcomes[index].nest, own)
-             for index, own in zip(legal, stats, strict=True)}
-    return [found.get(index) for index in range(len(results))]
-
-
-def best_together(mappings: Sequence[Sequence[Result]], times: Sequence[int], metric: str) -> list[Result]:
-    """Chooses one mapping for each distinct layer, which runs so many `times`, so that the whole network is best."""
-    points = [[OperatingPoint(mapped.stats.energy_pj, mapped.stats.cycles).times(count) for mapped in own]
-              for own, count in zip(mappings, times, strict=True)]
-    return [own[pick] for own, pick in zip(mappings, chosen(points, metric), strict=True)]
 
 
 def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:

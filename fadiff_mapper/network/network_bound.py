@@ -46,6 +46,7 @@ from fadiff_mapper.fusion.prices import (
     NOTHING,
     OperatingPoint,
     WordCosts,
+    least_path,
     operators_alone,
     other_reads,
     summed,
@@ -53,13 +54,13 @@ from fadiff_mapper.fusion.prices import (
 )
 from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs
 from fadiff_mapper.fusion.tile_steps import space_of
-from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec
 from fadiff_mapper.kernel._kernel import GroupBound, LayerLeast, ProductUnits
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.network.lasting_tensors import NEW_ROW, NOBODY, LastingRow, Residents, lasting_rows, row_steps
 from fadiff_mapper.network.one_design import by_node, repeats_of
+from fadiff_mapper.network.tile_mappings import held_at
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.mapping_task import mapping_task
@@ -191,12 +192,6 @@ class NetworkLeast:
         """The different layers and groups."""
         return list({id(step.least): step.least for step in self.steps}.values())
 
-    @cached_property
-    def numbered(self) -> list[tuple[PathStep, int, int, int, OperatingPoint]]:
-        """Each step with its states, the number of its layer or group, and its credit, as paths take them."""
-        number = {id(part): index for index, part in enumerate(self.parts)}
-        return [(step, step.before, step.after, number[id(step.least)], step.credit) for step in self.steps]
-
     @property
     def alone(self) -> list[LeastLayer]:
         """Each layer by itself."""
@@ -204,22 +199,13 @@ class NetworkLeast:
 
     def path(self, energy: float, cycles: float) -> tuple[float, list[LeastGroup]]:
         """The least price of all plans at prices per pJ and per cycle, and the groups of a plan that has it."""
-        prices = [part.price(energy, cycles) for part in self.parts]
-        least = [0.0] + [inf] * max(step.after for step in self.steps)  # the price of each state
-        last: list[PathStep | None] = [None] * len(least)   # the step that leads there
-        for step, before, after, part, credit in self.numbered:
-            value = least[before] + prices[part]
-            if credit is not NOTHING:
-                value -= energy * credit.energy_pj + cycles * credit.cycles
-            if value < least[after]:
-                least[after], last[after] = value, step
-        taken: list[LeastGroup] = []
-        end = self.steps[-1].after
-        way = last[end]
-        while way:
-            taken += [way.least] if isinstance(way.least, LeastGroup) else []
-            way = last[way.before]
-        return least[end] + energy * self.besides.energy_pj + cycles * self.besides.cycles, taken
+        prices = {id(part): part.price(energy, cycles) for part in self.parts}
+        least, way = least_path((
+            (step.before, step.after, prices[id(step.least)] if step.credit is NOTHING else
+             prices[id(step.least)] - energy * step.credit.energy_pj - cycles * step.credit.cycles, step.least)
+            for step in self.steps), 0, self.steps[-1].after)
+        return (least + energy * self.besides.energy_pj + cycles * self.besides.cycles,
+                [part for part in reversed(way) if isinstance(part, LeastGroup)])
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price of all plans at prices per pJ and per cycle."""
@@ -249,8 +235,8 @@ class NetworkLeast:
         Groups are divided until no bound can rise further, `most` layers of parts were bounded, or `over` tells that
         time is over.
         """
-        if metric != "edp":
-            energy, cycles = float(metric == "energy"), float(metric == "delay")
+        energy, cycles = map(float, METRIC_EXPONENTS[metric])
+        if not (energy and cycles):     # a sum over the parts of a plan, not a product of two
             self.raise_price(energy, cycles, most, over)
             return SLACK * self.price(energy, cycles)
         apart = summed([self.besides, *(OperatingPoint(own.energy_pj, own.cycles) for own in self.alone)])
@@ -320,7 +306,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                 segment.nodes, segment.problems, needed_shares(segment), strict=True)):
             # what an earlier layer has brought may lie there, too
             handed = dict.fromkeys([
-                *(link.tensor for before, link in enumerate(segment.links) if segment.reader(before) == index),
+                *(link.tensor for link in segment.into(index)),
                 *(one.operand for one in segment.shared if one.layer == index),
                 *sorted(operand for layer, operand, there in own.operands if there and layer == index)], False)
             if index + 1 < len(segment.nodes):
@@ -486,15 +472,15 @@ class LayerInGroup:
     home: int
     written: bool  # whether its output goes to the outermost level
     least: LeastInSteps | None  # of all its work; None: nothing is known
-    # the least energy and cycles of one run of all its work where each word comes from outside once, whether or not
-    # lasting tensors lie in the home
-    whole: OperatingPoint = NOTHING
     done: float = 1.0  # the part of its work that the group has to do
 
     @property
     def once(self) -> OperatingPoint:
-        """The least energy and cycles of one run where each word comes from outside once."""
-        return OperatingPoint(self.done * self.whole.energy_pj, self.done * self.whole.cycles)
+        """The least energy and cycles of one run where each word comes from outside once, whether or not lasting
+        tensors lie in the home."""
+        if self.least is None:
+            return NOTHING
+        return OperatingPoint(self.done * self.least.energy, self.done * self.least.cycles)
 
 
 def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
@@ -508,21 +494,8 @@ def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
     """
     output = spec.problem.output.name
     task = mapping_task(spec, held_at(spec.constraints, home, handed))
-    least = least_in_steps(task.layer, task.space, home, output in handed)
-    return LayerInGroup(spec, home, handed.get(output, True), least,
-                        OperatingPoint(least.energy, least.cycles) if least else NOTHING)
-
-
-def held_at(constraints: Constraints, home: int, handed: Mapping[str, bool]) -> Constraints:
-    """Constraints with some data spaces in a level, each with whether levels outside of it may keep it, too."""
-    keeping = list(constraints.levels)
-    for name, written in handed.items():
-        keeping[home] = replace(keeping[home], keep=keeping[home].keep | {name},
-                                bypass=keeping[home].bypass - {name})
-        keeping[home + 1:] = [
-            here if written else replace(here, keep=here.keep - {name}, bypass=here.bypass | {name})
-            for here in keeping[home + 1:]]
-    return replace(constraints, levels=tuple(keeping))
+    return LayerInGroup(spec, home, handed.get(output, True),
+                        least_in_steps(task.layer, task.space, home, output in handed))
 
 
 def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup], costs: WordCosts,
@@ -559,8 +532,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         assert layer.least
         keep = layer.spec.constraints.levels[home].keep
         lasting = {operand: there for number, operand, there in residents.operands if number == index}
-        read = {link.tensor for before, link in enumerate(segment.links) if segment.reader(before) == index}
-        read |= lasting.keys()
+        read = {link.tensor for link in segment.into(index)} | lasting.keys()
         brought = {one.operand for one in segment.shared if one.layer == index}
         outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
         # windows that spatial loops divide may round to nothing
@@ -570,9 +542,9 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             energy=layer.done * layer.least.inside, cycles=layer.done * layer.least.busy,
             written=layer.done * problem.tensor_size(problem.output) * layer.written, done=layer.done,
             made=layer.done * problem.tensor_size(problem.output) * (index < len(segment.links) or residents.made),
-            found=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in lasting),
-            lasting=sum(float(problem.tensor_size(space)) for space in problem.dataspaces
-                        if lasting.get(space.name) is False),
+            lasting=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in lasting),
+            lasting_words=sum(float(problem.tensor_size(space)) for space in problem.dataspaces
+                              if lasting.get(space.name) is False),
             filled=all(space.name in keep for space in outside), fill=float(fill.min()), back=layer.least.back,
             summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
             unfinished=sums_room(layer.spec, home, float(usable)),

@@ -54,17 +54,16 @@ from fadiff_mapper.fusion.prices import (
 )
 from fadiff_mapper.fusion.segments import RUNS, Segment, chains, runs_in_order, segments
 from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
-from fadiff_mapper.network.lasting_tensors import LastingCover, PartVersion, PlanPart, VersionKey, lasting_rows
+from fadiff_mapper.network.lasting_tensors import LastingCover, PartVersion, PlanPart, VersionKey, lasting_rows, runs_of
 from fadiff_mapper.network.network_bound import MOST_WORK, LeastLayer, NetworkLeast, network_least
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
-from fadiff_mapper.network.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
+from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.result import EvaluatedGroup, LayerAlone
 from fadiff_mapper.network.tile_mappings import (
     COMPARING,
     LIGHT,
     THOROUGH,
-    BestStrategies,
     TileEffort,
     TileMemory,
     strategies_known,
@@ -94,8 +93,8 @@ NEARLY = 0.05
 """Candidates of the plan's groups are evaluated up to this part above them, as estimates may be off by it. By hand."""
 
 NEAR, CLIMBS = 6, 5
-"""Other candidates for each group of the plan, and neighbouring tile sizes, that are tried in one step of its descent,
-and such steps at most."""
+"""Neighbouring tile sizes of each group of the plan that are tried in one step of its descent, and such steps at
+most."""
 
 ROUNDS = 12
 """How often the plan with lasting tensors is found, and what it hopes for is evaluated. A limit of time."""
@@ -112,7 +111,7 @@ OnProgress = Callable[[str, float], None]
 class DescendedNetwork:
     """What a descent on the relaxed network found (see `gradient.network_descent`)."""
 
-    mappings: Sequence[Sequence[Result]]  # of each distinct layer: its own, then those better in energy or in cycles
+    results: Sequence[Result]  # a mapping of each distinct layer by itself, chosen for the network as a whole
     sigma: Mapping[tuple[str, str], float]  # fusion variable of each link in the best restart, by the names of layers
     # gives the candidates of some segments by the segment's key, from the design, the segments, each layer by itself by
     # name, the price of parts of the network, and whether time is over
@@ -125,11 +124,6 @@ NetworkDescent: TypeAlias = Callable[[Workload, Sequence[Result], str, int, Call
                                      "DescendedNetwork | None"]
 """Descends from the best mapping of every distinct layer by itself, given the metric, a seed and whether time is over;
 None where nothing can be fused."""
-
-
-def without_mappings(group: FusedGroup) -> FusedGroup:
-    """A group whose tiles are not mapped yet."""
-    return replace(group, layers=tuple(replace(layer, mappings={}) for layer in group.layers))
 
 
 @dataclass
@@ -155,9 +149,8 @@ class SegmentState:
 
     def promising(self, price: NetworkPrice) -> Candidate | None:
         """Of the groups that can run and were not searched thoroughly, the one with the best estimate."""
-        found = [Candidate(self.segment, bare, group.promised, group.left_out) for group in self.exact
-                 if (bare := without_mappings(group.group)) not in self.searched]
-        return min(found, key=lambda candidate: price(candidate.estimate), default=None)
+        return min((group.candidate for group in self.exact if group.candidate.group not in self.searched),
+                   key=lambda candidate: price(candidate.estimate), default=None)
 
     def best(self, price: NetworkPrice) -> EvaluatedGroup:
         """The group with the lowest price."""
@@ -178,7 +171,7 @@ class PlanningRun:
     on_progress: OnProgress
     history: list[dict[str, Any]] = field(default_factory=list)  # seconds, metric and stage of every improvement
     strategies: dict[str, str] = field(default_factory=dict)  # the best strategies for tiles that are known
-    tiles: float = 0.0  # mappings of tiles to write for the best plan so far (`planning_clock.tiles_to_write`)
+    tiles: int = 0  # mappings of tiles to write for the best plan so far
     cut: bool = False  # whether there was no time to list all segments
     bounded: NetworkLeast | None = None  # what bounds all plans, once they are bounded
     least: float | None = None  # the metric that no plan undercuts
@@ -190,8 +183,8 @@ class PlanningRun:
 
     def __post_init__(self) -> None:
         """Adds `bases` (each layer by itself as estimates need it, which planning corrects), `alone` (energy and cycles
-        of each, all repeats together), `joined` (reads of other inputs of element-wise operators) and `total` (energy
-        and cycles of the network by which parts are priced: layer by layer, later those of a plan)."""
+        of each, all repeats together), `joined` (reads of other inputs of element-wise operators) and `price` (of parts
+        of the network, layer by layer)."""
         spec = self.results[0].spec
         self.hardware = Hardware(spec.arch, spec.tables)
         self.by_node = by_node(self.workload, self.results)
@@ -201,7 +194,7 @@ class PlanningRun:
         self.alone = {name: base.whole.times(repeats[name]) for name, base in self.bases.items()}
         self.joined = other_reads(self.workload, spec, metric=self.options.metric)
         self.word_costs = word_costs(spec)
-        self.total = covered_total(self.alone, (), self.joined)
+        self.price = self.price_at(())
 
     def take_segments(self, found: Sequence[Segment]) -> None:
         """Takes up the segments of the network, none of them with candidates."""
@@ -214,10 +207,9 @@ class PlanningRun:
         """All segments."""
         return [segment for segment, _ in self.every]
 
-    @property
-    def price(self) -> NetworkPrice:
-        """The price of parts of the network at present."""
-        return NetworkPrice(self.total, self.options.metric)
+    def price_at(self, groups: Sequence[CoverPart[Any]]) -> NetworkPrice:
+        """The price of parts of the network at a plan with some groups."""
+        return NetworkPrice(covered_total(self.alone, groups, self.joined), self.options.metric)
 
     def hoped(self, nodes: tuple[str, ...]) -> float:
         """The lowest price of a layer by itself, or of layers as one group as far as is known or estimated."""
@@ -270,10 +262,10 @@ def bound_plans(run: PlanningRun, most: float, over: Over) -> None:
     run.least, run.unbounded = attempted("gap", least) if not over() else (None, "")
 
 
-def _tiles_of(groups: Sequence[CoverPart[Any]]) -> float:
-    """Mappings of tiles to write for a plan, of groups that are not mapped yet as many as is usual."""
-    return tiles_to_write((id(part.plan), sum(len(layer.mappings) or TILES_PER_LAYER
-                                              for layer in part.plan.group.layers)) for part in groups)
+def _tiles_of(groups: Sequence[CoverPart[EvaluatedGroup]]) -> int:
+    """Mappings of tiles to evaluate and write for a plan; copies of a group are evaluated once, and written last."""
+    return sum({id(part.plan): sum(len(layer.mappings) for layer in part.plan.group.layers)
+                for part in groups}.values())
 
 
 def planned_groups(run: PlanningRun, *, explain: bool = False,
@@ -368,10 +360,7 @@ def one_by_one(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:
 # Which candidates are evaluated.
 
 def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]) -> None:
-    """Adds candidates of a segment that are not evaluated yet, and the best one with residual operands on the chip.
-
-    Where these do not fit, the best in half of one tile.
-    """
+    """Adds candidates of a segment that are not evaluated yet, and the best one with residual operands on the chip."""
     price = run.price
     limit = price(one_by_one(state.segment, group_bases(state.segment, run.bases)))
 
@@ -387,37 +376,20 @@ def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]
     best = state.waiting[0] if state.waiting else None
     if best is None or not state.segment.residuals or best.group.second_reads:
         return
-    kept = with_second_reads(run.hardware, best, run.word_costs)
-    if not kept:
-        halves = narrower(run.hardware, best, group_bases(best.segment, run.bases), price)
-        smaller = [other for half in halves for other in with_second_reads(run.hardware, half, run.word_costs)]
-        kept = sorted(smaller, key=lambda other: price(other.estimate))[:1]
-    if kept:
-        state.waiting = ranked([*kept, *state.waiting])
+    state.waiting = ranked([*with_second_reads(run.hardware, best, run.word_costs), *state.waiting])
 
 
 def _hopeful(run: PlanningRun) -> list[Candidate]:
     """The unevaluated candidates of the plan that would be best if estimates held; none where it has none.
 
-    Only the best waiting candidate of a segment takes part: the next one cannot promise more. Where time is too short
-    to write all of the plan, the candidates that save least are left out.
+    Only the best waiting candidate of a segment takes part: the next one cannot promise more.
     """
     parts, price = _evaluated_parts(run), run.price
     for segment, state in run.every:
         if state.waiting and price(state.waiting[0].estimate) < state.least(price):
             parts.append(CoverPart(segment.nodes, state.waiting[0].estimate, state.waiting[0]))
-    hoped = _best_plan(run, parts)
-    plans = {id(part.plan): part.plan for part in hoped}    # equal segments share a candidate
-    picked = [plan for plan in plans.values() if isinstance(plan, Candidate)]
-    saved = dict.fromkeys(plans, 0.0)
-    for part in hoped:
-        saved[id(part.plan)] += price(summed([run.alone[name] for name in part.nodes])) - price(part.point)
-    written = set(plans)
-    while picked and run.clock.over(_tiles_of([part for part in hoped if id(part.plan) in written])):
-        picked.sort(key=lambda plan: -saved[id(plan)])
-        written -= {id(plan) for plan in picked[len(picked) // 2:]}
-        picked = picked[:len(picked) // 2]
-    return picked
+    plans = {id(part.plan): part.plan for part in _best_plan(run, parts)}   # equal segments share a candidate
+    return [plan for plan in plans.values() if isinstance(plan, Candidate)]
 
 
 def _evaluated_parts(run: PlanningRun) -> list[CoverPart[Any]]:
@@ -448,9 +420,7 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
     """
     if run.over() or not chosen:
         return
-    outcome = evaluated(run.hardware, chosen, run.by_node, run.price, effort.of(run.options.seed, run.options.workers),
-                        run.over, run.saved, run.strategies, run.memory)
-    pairs = list(zip(chosen, outcome, strict=True))
+    pairs = list(zip(chosen, evaluated(run, chosen, run.price, effort), strict=True))
     for candidate, group in pairs:
         state = run.known[candidate.segment.key]
         state.waiting = [other for other in state.waiting if other is not candidate]
@@ -486,65 +456,46 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
     evaluate_candidates(run, list(new.values()), COMPARING, stage)
 
 
-def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, Result],
-              price: NetworkPrice, effort: TileEffort, stopped: Callable[[], bool], saved: Checkpoint,
-              known: BestStrategies, memory: TileMemory | None = None) -> list[EvaluatedGroup | None]:
+def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice,
+              effort: TileEffort) -> list[EvaluatedGroup | None]:
     """Maps all tiles of some candidates and evaluates them exactly. Every tile minimises its share in the network.
 
-    Args:
-        hardware: The design.
-        chosen: The candidates.
-        results: The best mapping of each layer by itself, by name, for its constraints.
-        price: The price of parts of the network.
-        effort: Effort of the searches of tiles.
-        stopped: Asked again and again; once true, the searches end with what they have.
-        saved: Checkpoint; mappings that it knows are not searched again, others are added to it.
-        known: Strategies of tiles to begin with; those that a thorough search finds best are added.
-        memory: Searches of tiles made before; new ones are added. None: there are none.
-
-    Returns:
-        For every candidate the group with mappings and cost, or None if it cannot run.
+    Mappings that the checkpoint knows are not searched again. Returns for every candidate the group with mappings and
+    cost, or None if it cannot run.
     """
-    groups = [candidate.group for candidate in chosen]
-    batch = batch_key(groups, price.sums, effort)
-    mapped = saved.mapped(batch, groups)
+    groups, effort = [candidate.group for candidate in chosen], effort.of(run.options.seed, run.options.workers)
+    batch = batch_key(groups, price.sums, effort) if run.saved.file else ""
+    mapped = run.saved.mapped(batch, groups)
     if mapped is None:
-        specs = [[results[name].spec for name in candidate.segment.nodes] for candidate in chosen]
-        mapped = with_mappings(hardware, groups, specs, price.sums, effort, stopped, known, memory)
-        if not stopped():
-            saved.keep_mapped(batch, mapped, known)
-    known.update(saved.strategies(batch))
-    evaluations = memory.evaluations if memory else None
-    costs = iter(checked_costs(hardware, [group for group in mapped if group is not None], evaluations))
+        specs = [[run.by_node[name].spec for name in candidate.segment.nodes] for candidate in chosen]
+        mapped = with_mappings(run.hardware, groups, specs, price.sums, effort, run.over, run.strategies, run.memory)
+        if not run.over():
+            run.saved.keep_mapped(batch, mapped, run.strategies)
+    run.strategies.update(run.saved.strategies(batch))
+    costs = iter(checked_costs(run.hardware, [group for group in mapped if group is not None], run.memory.evaluations))
     return [None if group is None or (cost := next(costs)[1]) is None
-            else EvaluatedGroup(group, cost, candidate.estimate, candidate.left_out)
-            for candidate, group in zip(chosen, mapped, strict=True)]
+            else EvaluatedGroup(candidate, group, cost) for candidate, group in zip(chosen, mapped, strict=True)]
 
 
 def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
-    """Refines groups of the plan, given by their layers: other candidates that are nearly as good, a descent over tile
-    sizes, and a longer search of mappings."""
+    """Refines groups of the plan, given by their layers, by a descent over tile sizes."""
     used = {segment.key: state for segment, state in run.every if segment.nodes in planned}
     price = run.price
-    evaluate_candidates(run, [candidate for state in used.values() for candidate in state.waiting[:NEAR]
-                              if price(candidate.estimate) < (1 + NEARLY) * state.least(price)], LIGHT, REFINED)
-    for above in (0.0, NEARLY):     # neighbours that promise to be better, then those that still could be
-        climbing = dict.fromkeys(used, inf)
-        for _ in range(CLIMBS):
-            now = {key: used[key].least(price) for key in climbing}
-            climbing = {key: least for key, least in now.items() if least < climbing[key] * (1 - WORTH)}
-            if run.over() or not climbing:
-                break
-            near = []
-            for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
-                best = state.best(price)
-                found = neighbours(run.hardware, Candidate(state.segment, best.group, best.point),
-                                   group_bases(state.segment, run.bases), price)[:NEAR]
-                if best.group.second_reads:
-                    found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
-                near += [candidate for candidate in found if candidate.group not in state.tried
-                         and price(candidate.estimate) < (1 + above) * state.least(price)]
-            evaluate_candidates(run, near, LIGHT, REFINED)
+    climbing = dict.fromkeys(used, inf)
+    for _ in range(CLIMBS):
+        now = {key: used[key].least(price) for key in climbing}
+        climbing = {key: least for key, least in now.items() if least < climbing[key] * (1 - WORTH)}
+        if run.over() or not climbing:
+            break
+        near = []
+        for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
+            best = state.best(price)
+            found = neighbours(run.hardware, best.candidate, group_bases(state.segment, run.bases), price)[:NEAR]
+            if best.group.second_reads:
+                found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
+            near += [candidate for candidate in found if candidate.group not in state.tried
+                     and price(candidate.estimate) < (1 + NEARLY) * state.least(price)]
+        evaluate_candidates(run, near, LIGHT, REFINED)
 
 
 def _evaluate_least(run: PlanningRun) -> None:
@@ -553,7 +504,7 @@ def _evaluate_least(run: PlanningRun) -> None:
     before = inf
     while run.bounded and not run.over() and (value := run.value(plan := best_known_plan(run))) < before:
         before, price, found = value, run.price, list[Candidate]()
-        energy, cycles = NetworkPrice(covered_total(run.alone, plan, run.joined), run.options.metric).sums
+        energy, cycles = run.price_at(plan).sums
         for group in run.bounded.path(1 / energy, 1 / cycles)[1]:
             if not (sizes := group.sizes(1 / energy, 1 / cycles)):
                 continue
@@ -562,9 +513,7 @@ def _evaluate_least(run: PlanningRun) -> None:
             found += [candidate for candidate in candidates_along(
                 run.hardware, group.segment, tuple(sizes), own, price, [tuple(sizes.values())])
                 if candidate.group not in state.tried and price(candidate.estimate) < limit]
-        further = [CoverPart(one.segment.nodes, one.estimate, one) for one in found]
-        if not run.clock.over(_tiles_of([*plan, *further])):    # else a better plan could not be written
-            evaluate_candidates(run, distinct(found), THOROUGH, REFINED)
+        evaluate_candidates(run, distinct(found), THOROUGH, REFINED)
 
 
 def _search_promising(run: PlanningRun) -> None:
@@ -590,18 +539,19 @@ def _search_promising(run: PlanningRun) -> None:
 
 def _with_lasting_tensors(run: PlanningRun, plan: list[CoverPart[EvaluatedGroup]]) -> list[CoverPart[EvaluatedGroup]]:
     """The best plan with lasting tensors (`lasting_tensors`); the given one where none is better."""
-    covers = [] if run.over() else _lasting_covers(run)
-    for left in reversed(range(ROUNDS if covers else 0)):   # the last round without estimates
-        price = NetworkPrice(covered_total(run.alone, plan, run.joined), run.options.metric)
-        best = [(cover, cover.best(price, hopeful=left > 0 and not run.over())) for cover in covers]
-        hoped = [part for cover, versions in best for part in cover.cover_parts(versions)]
+    cover = None if run.over() else _lasting_cover(run)
+    if cover is None:
+        return plan
+    for left in reversed(range(ROUNDS)):    # the last round without estimates
+        price = run.price_at(plan)
+        versions = cover.best(price, hopeful=left > 0 and not run.over())
+        hoped = cover.cover_parts(versions)
         if run.value(hoped) > run.value(plan) * (1 - WORTH):
             break
-        unknown = {version.key: version for cover, versions in best for version in versions if cover.unknown(version)}
+        unknown = {version.key: version for version in versions if cover.unknown(version)}
         if unknown:
-            covers[0].exact.update(_evaluated_versions(run, list(unknown.values()), price))
-        elif not run.clock.over(_tiles_of(hoped)) and runs_in_order(
-                run.workload, [nodes for cover, versions in best for nodes in cover.runs(versions)]):
+            cover.exact.update(_evaluated_versions(run, list(unknown.values()), price))
+        elif not run.clock.over(_tiles_of(hoped)) and runs_in_order(run.workload, runs_of(versions)):
             plan = hoped
             run.note(LASTING, plan)
         else:
@@ -609,11 +559,11 @@ def _with_lasting_tensors(run: PlanningRun, plan: list[CoverPart[EvaluatedGroup]
     return plan
 
 
-def _lasting_covers(run: PlanningRun) -> list[LastingCover]:
-    """The rows of layers, if any has tensors that may last, with the layers by themselves and the evaluated groups."""
+def _lasting_cover(run: PlanningRun) -> LastingCover | None:
+    """The layers by themselves and the evaluated groups, in rows; None where no row has tensors that may last."""
     rows = lasting_rows(run.workload, run.hardware, {name: result.spec for name, result in run.by_node.items()})
     if not any(row.tensors for row in rows):
-        return []
+        return None
     price, repeats, level = run.price, repeats_of(run.workload), homes(run.hardware)[0]
     alone, groups = dict[tuple[int, int], PlanPart](), dict[Hashable, list[PlanPart]]()
     parts: dict[tuple[str, ...], list[PlanPart]] = {}
@@ -635,14 +585,12 @@ def _lasting_covers(run: PlanningRun) -> list[LastingCover]:
                         if segment.problems[-1].output.dimensions.issuperset(loop.dim for loop in group.group.loops)]
             inside = segment.repeat * sum(base.known[0].compute for base in group_bases(segment, run.bases))
             groups[segment.key] = [
-                PlanPart(Candidate(segment, group.group, group.point, group.left_out), inside, group)
+                PlanPart(replace(group.candidate, group=group.group, estimate=group.point), inside, group)
                 for group in {id(group): group for group in (*exact[:1], *finished[:1])}.values()]
         if groups[segment.key]:
             parts[segment.nodes] = groups[segment.key]
     usable = run.hardware.arch.levels[run.hardware.level(level)].usable
-    known: dict[VersionKey, EvaluatedGroup | None] = {}
-    return [LastingCover(row, parts, run.by_nodes, inf if usable is None else usable, run.word_costs, known)
-            for row in rows]
+    return LastingCover(rows, parts, run.by_nodes, inf if usable is None else usable, run.word_costs)
 
 
 def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],
@@ -652,15 +600,12 @@ def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],
     candidates = [replace(version.part.candidate, group=version.group(level), estimate=version.estimate)
                   for version in versions]
     costs = checked_costs(run.hardware, [one.group for one in candidates], run.memory.evaluations)
-    known = [None if cost is None else EvaluatedGroup(one.group, cost, one.estimate, one.left_out)
+    known = [None if cost is None else EvaluatedGroup(one, one.group, cost)
              for one, (_, cost) in zip(candidates, costs, strict=True)]
     short = [index for index, (one, group) in enumerate(zip(candidates, known, strict=True))
              if group is None or price(group.point) > (1 + SHORT) * price(one.estimate)]
-    others = evaluated(
-        run.hardware, [replace(candidates[index], group=without_mappings(candidates[index].group)) for index in short],
-        run.by_node, price, THOROUGH.of(run.options.seed, run.options.workers), run.over, run.saved, run.strategies,
-        run.memory)
-    for index, other in zip(short, others, strict=True):
+    for index, other in zip(short, evaluated(run, [candidates[index] for index in short], price, THOROUGH),
+                            strict=True):
         known[index] = min((group for group in (known[index], other) if group is not None),
                            key=lambda group: price(group.point), default=None)
     return {version.key: group for version, group in zip(versions, known, strict=True)}

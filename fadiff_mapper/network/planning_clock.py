@@ -8,7 +8,7 @@ limit for the error.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
@@ -33,80 +33,46 @@ REPORT_S, REPORT_PER_NODE_S, REPORT_PER_MAPPING_S = 0.1, 1.8e-4, 0.011
 TILE_S = 3.5e-3
 """Seconds for the exact evaluation of a mapping of a tile."""
 
-LAYER_S = 1e-3
-"""Seconds for a layer by itself between its search and those of groups: the exact evaluation side by side with others,
-and what estimates need."""
-
 FILES = 0.25
 """The part of a limit that is kept back at most for the files of layers by themselves: what there is no time for then
 is not written. Set by hand."""
 
-TILES_PER_LAYER = 2
-"""Tiles of different shapes that a layer of a group has, as long as it is not mapped, as in plans of networks."""
-
-
-@dataclass(frozen=True)
-class LastSteps:
-    """Seconds that a run takes after its search."""
-
-    plan: float = 0.0  # for the files of the plan as a whole
-    layers: float = 0.0  # for the folders of layers by themselves
-    per_tile: float = TILE_S  # for every mapping of a tile in its groups
-    per_layer: float = LAYER_S  # for every layer by itself, between its search and those of groups
-
 
 @dataclass(frozen=True)
 class PlanningClock:
-    """Tells when to come to an end."""
+    """Tells when to come to an end, with seconds kept back for what follows the search."""
 
     limit: float | None  # seconds after the start, None without a limit
     stopped: Callable[[], bool]  # asked again and again; true ends the run
     start: float = field(default_factory=time.monotonic)  # start of the run, by the monotonic clock
-    last: LastSteps = LastSteps()  # time to keep back for what follows the search
+    plan: float = 0.0  # kept back for the files of the plan as a whole
+    layers: float = 0.0  # for the folders of layers by themselves
+    per_tile: float = TILE_S  # for every mapping of a tile in its groups
 
     def spent(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self.start
 
-    def left(self, tiles: float = 0.0) -> float:
+    def left(self, tiles: int = 0) -> float:
         """Seconds that are left to the search; infinite without a limit, below 0 where they are over.
 
-        `tiles`: mappings of tiles in the groups of the plan (`tiles_to_write`).
+        `tiles`: mappings of tiles in the groups of the plan that are to be written.
         """
         if self.limit is None:
             return inf
-        return self.limit - self.last.plan - self.last.layers - tiles * self.last.per_tile - self.spent()
+        return self.limit - self.plan - self.layers - tiles * self.per_tile - self.spent()
 
-    def over(self, tiles: float = 0.0) -> bool:
+    def over(self, tiles: int = 0) -> bool:
         """Whether the search has to come to an end; `tiles` as for `left`."""
         return self.stopped() or self.left(tiles) < 0
 
-    def left_for_layers(self, layers: int) -> float:
-        """Seconds that are left to the searches of so many distinct layers by themselves, which may take a moment more.
-
-        They are evaluated exactly afterwards.
-        """
-        return self.left() + GRACE_S - layers * self.last.per_layer
-
-    def over_for_layers(self) -> bool:
-        """Whether the search of layers by themselves has to come to an end."""
-        return self.stopped() or self.left() < -GRACE_S
-
     def over_for_files(self) -> bool:
         """Whether the files of mappings that are not written yet have to be left out, as those of the plan follow."""
-        return self.limit is not None and self.spent() > self.limit + GRACE_S - self.last.plan
+        return self.limit is not None and self.spent() > self.limit + GRACE_S - self.plan
 
     def late(self) -> Over:
         """Tells when work must be given up without which there is no plan at all: `deadline.GRACE` after the limit."""
         return with_grace(inf if self.limit is None else self.start + self.limit, self.stopped)
-
-
-def tiles_to_write(groups: Iterable[tuple[Hashable, int]]) -> int:
-    """Mappings of tiles of groups, each with a key and its number of tiles.
-
-    Equal groups, of the same key, count once, as further copies are written last of all.
-    """
-    return sum(dict(groups).values())
 
 
 def command_clock(limit: float | None, stopped: Callable[[], bool], start: float, workload: Workload) -> PlanningClock:
@@ -123,19 +89,7 @@ def command_clock(limit: float | None, stopped: Callable[[], bool], start: float
     """
     nodes, layers = len(workload.nodes), len(workload.distinct())
     pace = (time.monotonic() - start) / (START_S + nodes * START_PER_NODE_S + layers * START_PER_LAYER_S)
-    aim = None if limit is None else limit + LATE_S
-    return PlanningClock(aim, stopped, start, last_steps(nodes, layers, pace, inf if limit is None else limit))
-
-
-def last_steps(nodes: int, layers: int, pace: float, limit: float = inf) -> LastSteps:
-    """Time that a command takes after its search of a network with so many nodes and distinct layers.
-
-    Args:
-        nodes: Nodes of the network.
-        layers: Its distinct layers.
-        pace: How much longer everything takes than where the constants were measured.
-        limit: Seconds for the whole command.
-    """
-    return LastSteps(pace * (REPORT_S + nodes * REPORT_PER_NODE_S),
-                     min(pace * layers * REPORT_PER_MAPPING_S, FILES * limit),
-                     pace * (TILE_S + REPORT_PER_MAPPING_S), pace * LAYER_S)
+    return PlanningClock(
+        None if limit is None else limit + LATE_S, stopped, start, pace * (REPORT_S + nodes * REPORT_PER_NODE_S),
+        min(pace * layers * REPORT_PER_MAPPING_S, inf if limit is None else FILES * limit),
+        pace * (TILE_S + REPORT_PER_MAPPING_S))

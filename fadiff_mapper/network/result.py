@@ -12,7 +12,8 @@ from fadiff_mapper.base.atomic_files import lock
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
-from fadiff_mapper.fusion.prices import NOTHING, CoverPart, OperatingPoint, on_best_unit, other_reads
+from fadiff_mapper.fusion.estimates import Candidate
+from fadiff_mapper.fusion.prices import CoverPart, OperatingPoint, on_best_unit, other_reads
 from fadiff_mapper.fusion.segments import links_within, over_all_runs
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
@@ -334,15 +335,14 @@ class NetworkResult:
 class EvaluatedGroup:
     """A legal group with its mappings."""
 
+    candidate: Candidate  # the group before it was mapped, with its estimate
     group: FusedGroup
     cost: FusedCost  # its exact cost, all repeats together
-    promised: OperatingPoint  # its estimate before it was mapped
-    left_out: OperatingPoint = NOTHING  # reads of residual operands that the network does without
 
     @cached_property
     def point(self) -> OperatingPoint:
         """Energy and cycles, less those that the rest of the network does without."""
-        return OperatingPoint(self.cost.energy_pj, self.cost.cycles).less(self.left_out)
+        return OperatingPoint(self.cost.energy_pj, self.cost.cycles).less(self.candidate.left_out)
 
 
 def network_result(workload: Workload, hardware: Hardware, results: Sequence[Result],
@@ -363,7 +363,7 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
 
     def apart_from(part: CoverPart[EvaluatedGroup]) -> Totals:
         """The layers of a group one by one; on compute units with the operators between them."""
-        layers, others = one_by_one(part.nodes), part.plan.left_out
+        layers, others = one_by_one(part.nodes), part.plan.candidate.left_out
         if not part.plan.cost.operators:
             return layers
         return Totals(layers.energy_pj + others.energy_pj, layers.cycles + round(others.cycles))
@@ -379,7 +379,7 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
             part.nodes, group, part.plan.cost, apart_from(part),
             tuple(sigma.get((link.producer, link.consumer), 1.0) for link in links_within(workload, part.nodes)),
             tuple(replace(tile, node=name) for tile, name in zip(tiles[id(group)], names, strict=True)),
-            Totals(part.plan.left_out.energy_pj, round(part.plan.left_out.cycles))))
+            Totals(part.plan.candidate.left_out.energy_pj, round(part.plan.candidate.left_out.cycles))))
     layers_alone = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
     stats = unfused = Totals(layers_alone.energy_pj + joined.energy_pj, layers_alone.cycles + round(joined.cycles))
     if outcomes:

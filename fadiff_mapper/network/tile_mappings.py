@@ -330,7 +330,7 @@ def tile_outcomes(wanted: Sequence[tuple[TileShape, TileStrategy]], options: Sea
         every = {key: tile.task(strategy, key[2], memory) for key, (tile, strategy) in keys.items() if key not in known}
         # A tile may contradict constraints that its layer meets, such as a fixed factor of a dimension that it cuts.
         tasks = {key: task for key, task in every.items() if not task.impossible}
-        outcomes = search_all(list(tasks.values()), options, stopped=stopped) if tasks else []
+        outcomes = search_all(list(tasks.values()), options, stopped=stopped)
         known.update(dict.fromkeys(every))
         known.update(zip(tasks, (replace(outcome, history=()) for outcome in outcomes), strict=True))
 
@@ -455,13 +455,11 @@ def with_residents(constraints: Constraints, problem: Problem, held: Sequence[Re
     """
     levels = list(constraints.levels)
     for resident in held:
-        home, name = resident.level, {resident.space}
+        home = resident.level
+        levels = list(held_at(replace(constraints, levels=tuple(levels)), home,
+                              {resident.space: resident.outside}).levels)
         moving = space_of(problem, resident.space).dimensions if resident.whole or resident.shares else frozenset()
-        levels[home] = replace(levels[home], keep=levels[home].keep | name, bypass=levels[home].bypass - name)
         for index in range(home + 1, len(levels)):
-            if not resident.outside:
-                levels[index] = replace(levels[index], keep=levels[index].keep - name,
-                                        bypass=levels[index].bypass | name)
             levels[index] = _fixed(levels[index], moving)
             if resident.shares:     # other loops would have several instances hold, or add to, the same words
                 levels[index] = replace(levels[index], spatial=_ones(levels[index].spatial, problem.dimensions))
@@ -471,6 +469,18 @@ def with_residents(constraints: Constraints, problem: Problem, held: Sequence[Re
         if resident.space == problem.output.name and not resident.partial and home + 1 < len(levels):
             levels = _finished(levels, constraints, problem, home, completion)
     return replace(constraints, levels=tuple(levels))
+
+
+def held_at(constraints: Constraints, home: int, handed: Mapping[str, bool]) -> Constraints:
+    """Constraints with some data spaces in a level, each with whether levels outside of it may keep it, too."""
+    keeping = list(constraints.levels)
+    for name, written in handed.items():
+        keeping[home] = replace(keeping[home], keep=keeping[home].keep | {name},
+                                bypass=keeping[home].bypass - {name})
+        keeping[home + 1:] = [
+            here if written else replace(here, keep=here.keep - {name}, bypass=here.bypass | {name})
+            for here in keeping[home + 1:]]
+    return replace(constraints, levels=tuple(keeping))
 
 
 def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: Problem, home: int,

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from fadiff_mapper.fusion.estimates import homes
 from fadiff_mapper.fusion.fused_group import FusedGroup, Stay
+from fadiff_mapper.fusion.group_cost import evaluate_tiles
 from fadiff_mapper.fusion.group_legality import live_words, live_words_by_layer
 from fadiff_mapper.fusion.tile_steps import DimSpan, intermediates, layer_steps, operand_words, space_of
 from fadiff_mapper.output.drawing import (
@@ -305,12 +306,16 @@ def draw_memory(result: NetworkResult, views: Sequence[LayerView]) -> list[Drawi
     drawn as one run of each layer. Memories without a limit are left out.
     """
     drawings = []
+    groups = {id(outcome.group): outcome.group for outcome in result.groups}
+    evaluated = evaluate_tiles(result.hardware, list(groups.values()))
     for name in homes(result.hardware):
         index = result.hardware.arch.level_names().index(name)
         room, total = result.hardware.arch.levels[index].usable, sum(view.planned.cycles for view in views)
         if room is None or not total:
             continue
-        bottom, scale, held = STEP_HEAD + MEMORY, (WIDTH - NAMES - 8) / total, dict[int, list[float]]()
+        bottom, scale = STEP_HEAD + MEMORY, (WIDTH - NAMES - 8) / total
+        held = {key: live_words_by_layer(result.hardware, group, index, layers)
+                for (key, group), layers in zip(groups.items(), evaluated, strict=True)}
         shapes: list[Shape] = [
             Label(4, 14, name, "head"), Label(NAMES - 14, STEP_HEAD + 4, f"{room:,} words", "value", "end"),
             level_line(NAMES, STEP_HEAD, WIDTH - 8, "grid"), level_line(NAMES, bottom, WIDTH - 8, "rule")]
@@ -321,8 +326,7 @@ def draw_memory(result: NetworkResult, views: Sequence[LayerView]) -> list[Drawi
                 words = float(sum(space["utilized_capacity"] for space in spaces))
             else:
                 outcome = result.groups[view.group - 1]
-                words = held.setdefault(id(outcome.group), live_words_by_layer(
-                    result.hardware, outcome.group, index))[outcome.nodes.index(view.name)]
+                words = held[id(outcome.group)][outcome.nodes.index(view.name)]
             width, height = view.planned.cycles * scale, MEMORY * words / room
             where = "by itself" if view.group is None else f"in group {view.group}"
             said = f"{view.name}, {where}: {words:,.0f} of {room:,} words for {view.planned.cycles:,.0f} cycles"

@@ -24,7 +24,7 @@ from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.search.lower_bound import least_traffic
+from fadiff_mapper.search.lower_bound import least_traffic, parallel
 from fadiff_mapper.search.lower_bound.assemble import LowerBound, lower_bound
 from fadiff_mapper.search.lower_bound.least_traffic import bound_inputs, merged, undominated
 from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace
@@ -50,10 +50,11 @@ def broken(bound: LowerBound, found: dict[str, float]) -> list[str]:
 
 @given(cases(SHAPES) | forgetful_cases(SHAPES) | packed_cases(SHAPES),
        st.lists(st.integers(1, 60), min_size=3, max_size=3), st.booleans(),
-       st.sampled_from((least_traffic.MOST_TILES, 200, 30)))
+       st.sampled_from((least_traffic.MOST_TILES, 200, 30)), st.sampled_from((parallel.MOST_STATES, 1)))
 def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: list[int], free: bool,
-                                                            most: int) -> None:
-    """Any choice of what is kept; any fan-outs, windows, strides, links, memories; tiles one by one or in groups."""
+                                                            most: int, states: int) -> None:
+    """Any choice of what is kept; any fan-outs, windows, strides, links, memories; tiles one by one or in groups; all
+    states of parallelism or one in their place."""
     levels = tuple(replace(level, size=size) for level, size in
                    zip(case.arch.levels[:-1], sizes, strict=False)) + case.arch.levels[-1:]
     arch = replace(case.arch, levels=levels)
@@ -66,6 +67,8 @@ def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: l
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(least_traffic, "MOST_TILES", most)
         patch.setattr(least_traffic, "MOST_ALTERNATIVES", most)
+        patch.setattr(parallel, "MOST_STATES", states)
+        patch.setattr(parallel, "_states", parallel._states.__wrapped__)    # nothing remembered
         bound = lower_bound(layer, build_mapspace(arch, case.problem, Constraints((*inner, said[-1]))))
     assert bound is not None and not broken(bound, smallest(scores))
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fadiff_mapper.cli import mcp_server
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS
 
 Client = pytest.importorskip("mcp.client.client").Client
 FILES = ["bundled:arch/gemmini_small", "bundled:layers/resnet18/fc_512_1000"]
@@ -42,7 +43,8 @@ def test_tools_have_types() -> None:
             return (await client.list_tools()).tools
     found = {tool.name: tool.input_schema for tool in asyncio.run(tools())}
     assert list(found) == ["check", "evaluate", "map", "network", "design", "explain"]
-    assert found["map"]["properties"]["metric"]["enum"] == ["edp", "energy", "delay"]
+    for tool in ("map", "network"):
+        assert found[tool]["properties"]["metric"]["enum"] == list(METRIC_EXPONENTS)
 
 
 @pytest.mark.parametrize("path", ["../outside.yaml", "/etc/passwd", "link.yaml"])

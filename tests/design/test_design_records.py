@@ -7,12 +7,7 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(autouse=True)
-def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+pytestmark = pytest.mark.usefixtures("benchmarks")
 
 
 def table_of(tmp_path: Path) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_spaces import NETWORK, SECTION, small_network, small_question
+from small_spaces import NETWORK, SECTION, forbid_searches, small_network, small_question
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design import layer_entries as entries_module
@@ -55,11 +55,7 @@ def test_a_stored_design_is_searched_no_more_and_stays_the_same(tmp_path: Path,
     question = small_question(tmp_path)
     fresh = evaluate_design(DesignBench(question, None), (2, 1))
     assert evaluate_design(DesignBench(question, tmp_path / "store"), (2, 1)) == fresh
-
-    def searched(*_: object, **__: object) -> None:
-        raise AssertionError("a layer was searched again")
-
-    monkeypatch.setattr(entries_module, "search_all", searched)
+    forbid_searches(monkeypatch)
     bench = DesignBench(question, tmp_path / "store")
     assert evaluate_design(bench, (2, 1)) == fresh
     network = bench.networks_at((2, 1))[0]

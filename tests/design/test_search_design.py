@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_spaces import SECTION, small_network, small_question, small_space
+from small_spaces import SECTION, forbid_searches, small_network, small_question, small_space
 
 import fadiff_mapper
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
@@ -188,11 +188,7 @@ def test_shards_put_their_designs_together(truth: list[DesignOutcome], tmp_path:
              for number in (1, 2, 3)]
     points = [outcome.point for part in parts for outcome in part.outcomes]
     assert sorted(points) == [outcome.point for outcome in truth]
-
-    def none_left(*_: object, **__: object) -> None:
-        raise AssertionError("a layer was searched again")
-
-    monkeypatch.setattr(entries_module, "search_all", none_left)
+    forbid_searches(monkeypatch)
     assert searched(question, method="exhaustive", store=tmp_path / "store").best in truth
 
 

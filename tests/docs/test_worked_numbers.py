@@ -12,7 +12,7 @@ from fused_groups import conv, group
 
 from fadiff_mapper import SearchOptions, evaluate, load, map_layer
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion.prices import CoverPart, OperatingPoint, partition
+from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, OperatingPoint, partition
 from fadiff_mapper.fusion.tile_steps import intermediate_words, layer_steps, outlasting_words
 from fadiff_mapper.gradient.gumbel_softmax import ALPHA
 from fadiff_mapper.kernel import _kernel
@@ -129,7 +129,7 @@ def test_the_cover_of_a_chain() -> None:
     for total, prices in ((OperatingPoint(30, 30), [2.0, 1.733, 1.7, 1.667]),
                           (OperatingPoint(24, 26), [2.404, 2.077, 2.032, 2.0])):
         points = [OperatingPoint(sum(one[::2]), sum(one[1::2])) for one in covers]
-        assert [round(point.price(total), 3) for point in points] == prices
+        assert [round(NetworkPrice(total)(point), 3) for point in points] == prices
 
 
 def test_the_count_that_a_walk_follows() -> None:

@@ -59,11 +59,7 @@ FRAMES = "max(0, (lambda f=[], g=(q.gi_frame.f_back.f_globals for q in [1]): [g 
 """The class of an attack: characters of arithmetic, a lambda with default arguments, `:=`, a generator's frame."""
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test reads or writes the user's cache."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 # What Accelergy is asked.

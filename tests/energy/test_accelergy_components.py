@@ -51,10 +51,7 @@ def design(name: str) -> Spec:
     return load(str(HERE / f"{name}.yaml"), LAYER, energy="built-in")
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the user's cache."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def figures(files: dict[str, str]) -> tuple[dict[str, list[tuple[str, dict[str, Any], float]]], dict[str, float]]:

@@ -411,17 +411,23 @@ def test_the_worked_example_of_stored_words() -> None:
     assert [intermediate_words(fused.layers[0], one, fused, steps) for one in (link, lines)] == [64, 44]
 
 
-def test_a_tile_is_evaluated_once_for_legality_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Problem] = []
+@pytest.fixture
+def evaluated_tiles(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
+    """The problem of each mapping of a tile that is evaluated from here on."""
+    found: list[Problem] = []
 
     def counted(layer: PreparedLayer, nest: Nest) -> Evaluation:
-        calls.extend([layer.problem] * nest.batch)
+        found.extend([layer.problem] * nest.batch)
         return evaluate_nest(layer, nest)
 
-    fused = group(CONV_1D, [("P", 4)], "P")
     monkeypatch.setattr(import_module("fadiff_mapper.fusion.group_cost"), "evaluate_nest", counted)
+    return found
+
+
+def test_a_tile_is_evaluated_once_for_legality_and_cost(evaluated_tiles: list[Problem]) -> None:
+    fused = group(CONV_1D, [("P", 4)], "P")
     (broken, cost), = checked_costs(hardware(), [fused])
-    assert len(calls) == sum(len(layer.mappings) for layer in fused.layers)
+    assert len(evaluated_tiles) == sum(len(layer.mappings) for layer in fused.layers)
     assert broken == group_violations(hardware(), fused) and cost == group_cost(hardware(), fused)
 
 
@@ -431,18 +437,11 @@ def test_groups_evaluated_side_by_side_cost_what_each_costs_by_itself() -> None:
     assert checked_costs(hardware(), groups) == [checked_costs(hardware(), [one])[0] for one in groups]
 
 
-def test_tiles_that_groups_have_in_common_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Problem] = []
-
-    def counted(layer: PreparedLayer, nest: Nest) -> Evaluation:
-        calls.extend([layer.problem] * nest.batch)
-        return evaluate_nest(layer, nest)
-
-    monkeypatch.setattr(import_module("fadiff_mapper.fusion.group_cost"), "evaluate_nest", counted)
+def test_tiles_that_groups_have_in_common_are_evaluated_once(evaluated_tiles: list[Problem]) -> None:
     fused, other, known = group(CONV_1D, [("P", 4)], "P"), group(CONV_1D, [("P", 2)], "P"), TileEvaluations()
     first = checked_costs(hardware(), [fused], known)
-    once = len(calls)
+    once = len(evaluated_tiles)
     assert first == checked_costs(hardware(), [fused], known) == checked_costs(hardware(), [fused])
-    assert len(calls) == 2 * once                                # none for the second, all anew without a memory
+    assert len(evaluated_tiles) == 2 * once                      # none for the second, all anew without a memory
     assert checked_costs(hardware(), [other], known) == checked_costs(hardware(), [other])
     assert len(known.tiles) > once                               # tiles of other shapes are evaluated

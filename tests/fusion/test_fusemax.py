@@ -8,22 +8,20 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MUL = 8.825     # pJ of a product in the lanes of `inference/fusemax_like`
 
 
-@pytest.fixture(autouse=True)
-def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+pytestmark = pytest.mark.usefixtures("benchmarks")
 
 
 @pytest.mark.parametrize("case", ["attn-flat", "attn-cascade", "attn-arch", "attn-binding"])
 @pytest.mark.parametrize(("model", "length", "within"), [
     ("BERT", "1K", 2e-5), ("XLM", "16K", 2e-5), ("BERT", "64K", 2e-5), ("TrXL", "256K", 2e-4), ("BERT", "1M", 2e-4)])
-def test_bytes_seconds_and_energy_are_those_of_the_mappings(case: str, model: str, length: str, within: float) -> None:
+def test_bytes_seconds_and_energy_are_those_of_the_mappings(case: str, model: str, length: str, within: float,
+                                                            benchmarks: Path) -> None:
     """From 2^64 on products lose their high bits: scores of `attn-flat` at 64K, sums of all at 256K and 1M."""
     import fusemax
-    with (BENCHMARKS / "fusemax_results.csv").open() as file:
+    with (benchmarks / "fusemax_results.csv").open() as file:
         (published,) = (row for row in csv.DictReader(file)
                         if (row["case"], row["model"], row["seq_len"]) == (case, model, length))
     variant = fusemax.flat if case == "attn-flat" else partial(fusemax.attention, case)
@@ -34,9 +32,9 @@ def test_bytes_seconds_and_energy_are_those_of_the_mappings(case: str, model: st
 
 
 @pytest.mark.parametrize("case", ["attn-unfused", "end2end-flat", "end2end-proposal"])
-def test_products_are_mapped_under_the_constraints_of_the_artifact(case: str) -> None:
+def test_products_are_mapped_under_the_constraints_of_the_artifact(case: str, benchmarks: Path) -> None:
     import fusemax
-    with (BENCHMARKS / "fusemax_results.csv").open() as file:
+    with (benchmarks / "fusemax_results.csv").open() as file:
         (published,) = (row for row in csv.DictReader(file)
                         if (row["case"], row["model"], row["seq_len"]) == (case, "XLM", "1K"))
     moved, seconds, energy = (fusemax.unfused if case == "attn-unfused" else partial(fusemax.projections, case))(
@@ -47,13 +45,13 @@ def test_products_are_mapped_under_the_constraints_of_the_artifact(case: str) ->
 
 
 @pytest.mark.slow
-def test_charges_add_up_to_the_energies_of_the_proposal_and_of_our_plan() -> None:
+def test_charges_add_up_to_the_energies_of_the_proposal_and_of_our_plan(benchmarks: Path) -> None:
     import fusemax
     from fusemax import COMPUTE
     _, _, energy = fusemax.attention("attn-binding", "BERT", "1K")
     assert sum(fusemax.proposal_charges("BERT", "1K").values()) == pytest.approx(energy, rel=2e-4)  # but for registers
     plan = fusemax.planned("BERT", "1K", fusemax.machine())
-    with (BENCHMARKS / "fusemax_results.csv").open() as file:
+    with (benchmarks / "fusemax_results.csv").open() as file:
         (published,) = (row for row in csv.DictReader(file)
                         if (row["case"], row["model"], row["seq_len"]) == ("attn-binding", "BERT", "1K"))
     assert plan.stats.energy_pj < float(published["energy_pj"])

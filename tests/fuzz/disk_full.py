@@ -58,14 +58,15 @@ def attacked(name: str, runs: int, rng: random.Random, place: Path) -> Figures:
     prepared(whole, None)
     if code := waited(forked(whole, words)):
         filled.lost.append(f"exit code {code} on an empty disk")
-    finished = {path: (whole / "out" / path).stat().st_size for path, _ in unwhole(whole / "out")}
-    needed = sum(-(-size // PAGE) * PAGE for size in finished.values())
+    finished = {path for path, _ in unwhole(whole / "out")}
+    sizes = [path.stat().st_size for path in (whole / "out").rglob("*") if path.is_file()]
+    needed = sum(-(-size // PAGE) * PAGE for size in sizes)
     for number in range(runs):
         earlier = rng.random() < 0.5
         with disk(place / f"disk{number}") as mounted:
             folder = place / f"disk{number}" / "run"
             prepared(folder, whole if earlier else None)
-            largest = None if mounted else rng.randint(0, 2 * max(finished.values()))
+            largest = None if mounted else rng.randint(0, 2 * max(sizes))
             if mounted:
                 fill(folder.parent, PAGE * rng.randint(0, 2 * needed // PAGE))
             code = waited(forked(folder, words, said, largest))

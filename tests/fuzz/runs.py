@@ -136,11 +136,19 @@ def waited(pid: int) -> int:
 
 
 def unwhole(folder: Path) -> Iterator[tuple[str, str]]:
-    """(name, what is wrong with it or "") of the files; hidden ones are locks and parts that no reader looks at."""
+    """(name, what is wrong with it or "") of the files; hidden ones are locks and parts that no reader looks at.
+
+    Entries of a store are named by their keys, as each process writes to a file of its own. A last line without an end
+    is no entry: the process was killed as it wrote.
+    """
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if path.is_file() and not any(part.startswith(".") for part in Path(name).parts):
             text = path.read_text(encoding="utf-8")
+            if path.suffix == ".jsonl":
+                for line in text[:text.rfind("\n") + 1].splitlines():
+                    yield f"{path.parent.name}/{json.loads(line)['key']}", ""
+                continue
             try:
                 if path.suffix == ".json":
                     json.loads(text)

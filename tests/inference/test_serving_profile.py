@@ -9,6 +9,7 @@ import pytest
 
 from fadiff_mapper import infer
 from fadiff_mapper.cli import main
+from fadiff_mapper.inference.serving_profile import doubled
 
 TPU = "bundled:inference/tpu_v4i_like"
 COLUMNS = {"dense.csv": ["layer", "tokens", "time_us"], "per_sequence.csv": ["layer", "sequences", "time_us"],
@@ -22,6 +23,12 @@ def table(path: Path) -> dict[tuple[str, ...], float]:
         head, *rows = csv.reader(file)
     assert head == COLUMNS[path.name]
     return {tuple(row[:-1]): float(row[-1]) for row in rows}
+
+
+@pytest.mark.parametrize(("first", "last", "numbers"), [
+    (16, 100, [16, 32, 64, 100]), (16, 64, [16, 32, 64]), (16, 16, [16]), (16, 3, [16]), (1, 1, [1])])
+def test_entries_of_a_table_double_up_to_the_last_one(first: int, last: int, numbers: list[int]) -> None:
+    assert doubled(first, last) == numbers
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ static py::tuple walked(const Array<double>& bounds, const Array<double>& moves,
     return py::make_tuple(plain, Array<double>(bounds.size(), walk.repeated.data()));
 }
 
-// The walk of one tile of the first mapping of a batch: (bounds [S], moves [S][R], extent [R], words, several move one rank).
+// The walk of one tile of the first mapping of a batch: (bounds [S], moves [S][R], extent [R], words).
 static py::tuple tile_walk(const Layer& layer, const py::sequence& nest, int level, int tensor) {
     const Batch batch = batch_of(layer, nest);
     fit(batch.size > 0, "batch");
@@ -52,8 +52,7 @@ static py::tuple tile_walk(const Layer& layer, const py::sequence& nest, int lev
     const py::ssize_t first = loops.start[level], count = loops.count - first;
     return py::make_tuple(Array<double>(count, loops.bound.data() + first),
                           Array<double>({count, py::ssize_t(walk.ranks)}, walk.moves.data()),
-                          Array<double>(walk.ranks, walk.extent.data()), walk.words,
-                          several_move_one_rank(layer, pack, layer.spaces[tensor], level)[0]);
+                          Array<double>(walk.ranks, walk.extent.data()), walk.words);
 }
 
 // Receivers row by row in a grid that has room for them all.

@@ -46,7 +46,7 @@ def test_words_that_repeat_the_call_before_are_those_of_the_walk(case: Case) -> 
     reuse = reuse_of(case.mapping, case.problem.dataspace_names())
     found = window_steps(nest, projection, INPUTS, tile, all_active(nest), reuse)
     for level, again in zip(found.levels, found.again[..., 0], strict=True) if found else ():
-        bounds, moves, extent, _, _ = parts.tile_walk(layer.compiled, nest_arrays(nest), level, INPUTS)
+        bounds, moves, extent, _ = parts.tile_walk(layer.compiled, nest_arrays(nest), level, INPUTS)
         assert again.sum() == parts.walk_held(bounds, moves, extent)[1].sum()
 
 

@@ -42,7 +42,7 @@ def test_the_compiled_extent_is_that_of_the_arrays(case: Case) -> None:
     tile, layer = tiles(nest, projection), prepare_layer(case.arch, case.problem, Tables()).compiled
     for t, ranks in enumerate(projection.ranks):
         for level in range(len(nest.temporal)):
-            _, _, extent, words, _ = parts.tile_walk(layer, nest_arrays(nest), level, t)
+            _, _, extent, words = parts.tile_walk(layer, nest_arrays(nest), level, t)
             below = tile.below[level][None]
             assert list(extent) == [float(rank_extent(below, rank)[0, 0]) for rank in ranks]
             assert words == tile.below_size[level, t, 0]

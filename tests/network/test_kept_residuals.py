@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 import torch
+from made_graphs import conv
 from torch import nn
 
 from fadiff_mapper import NetworkOptions, NetworkResult, Workload, load_network, map_network
@@ -20,23 +21,19 @@ from fadiff_mapper.workload import Node, build_workload, make_operator
 CHANNELS, WIDER, SIZE = 8, 16, 12
 
 
-def conv(name: str, before: str, inputs: int, outputs: int) -> Node:
-    layer = make_operator("conv", {"N": 1, "M": outputs, "C": inputs, "P": SIZE, "Q": SIZE, "R": 1, "S": 1})
-    return Node(name, "conv", (before,), layer=layer, operands=("Inputs",))
-
-
 def block(number: int, before: str) -> list[Node]:
     layer = make_operator("depthwise", {"N": 1, "G": WIDER, "M": 1, "C": 1, "P": SIZE, "Q": SIZE, "R": 3, "S": 3})
-    return [conv(f"wide{number}", before, CHANNELS, WIDER),
+    return [conv(f"wide{number}", before, CHANNELS, WIDER, SIZE),
             Node(f"deep{number}", "depthwise", (f"wide{number}",), layer=layer, operands=("Inputs",)),
-            conv(f"narrow{number}", f"deep{number}", WIDER, CHANNELS),
+            conv(f"narrow{number}", f"deep{number}", WIDER, CHANNELS, SIZE),
             Node(f"sum{number}", "add", (before, f"narrow{number}"))]
 
 
 @cache
 def blocks(also: str = "") -> Workload:
     """The network; `also` is a tensor that it returns, too."""
-    nodes = [Node("x", "input", shape=(1, CHANNELS, SIZE, SIZE)), conv("first", "x", CHANNELS, CHANNELS),
+    nodes = [Node("x", "input", shape=(1, CHANNELS, SIZE, SIZE)),
+             conv("first", "x", CHANNELS, CHANNELS, SIZE),
              *block(1, "first"), *block(2, "sum1")]
     return build_workload("blocks", nodes, ["sum2", *([also] if also else [])])
 

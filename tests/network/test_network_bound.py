@@ -312,7 +312,7 @@ def exact_points(run: PlanningRun, drawn: Sequence[tuple[Place, FusedGroup]],
     fitting = [(place, group) for place, group in drawn if fits(run, group)][:12]
     mapped = with_mappings(run.hardware, [group for _, group in fitting], [
         [run.by_node[name].spec for name in place.nodes] for place, _ in fitting],
-        (run.total.energy_pj, run.total.cycles), LIGHT, memory=memory)
+        run.price.sums, LIGHT, memory=memory)
     legal = [(place, group) for (place, _), group in zip(fitting, mapped, strict=True) if group]
     for (place, group), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
         if cost:
@@ -354,7 +354,8 @@ def drawn_versions(random: Random, run: PlanningRun, least: NetworkLeast,
         group = drawn_group(random, run, segment)[1] if segment.links else FusedGroup(
             (FusedLayer(segment.problems[0], {}),), repeat=segment.repeat)
         part = PlanPart(Candidate(segment, group, NOTHING), 0.0, None)
-        drawn.append((step, PartVersion(part, RowStep(NEW_ROW, NEW_ROW, step.residents), NOTHING).group(home)))
+        row_step = RowStep(NEW_ROW, NEW_ROW, step.residents)
+        drawn.append((step, PartVersion(part, step.nodes, row_step, NOTHING).group(home)))
     return exact_points(run, drawn, memory)
 
 

@@ -19,18 +19,11 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network import map_network as map_network_module
 from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.network.planning_clock import (
-    GRACE_S,
-    LAYER_S,
-    LastSteps,
-    PlanningClock,
-    command_clock,
-    last_steps,
-    tiles_to_write,
-)
+from fadiff_mapper.network.planning_clock import PlanningClock, command_clock
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result
+from fadiff_mapper.workload import Workload
 
 
 def never() -> bool:
@@ -42,46 +35,30 @@ def test_without_a_limit_time_is_never_over() -> None:
 
 
 def test_time_for_the_last_steps_is_kept_back_and_grows_with_the_plan() -> None:
-    clock = PlanningClock(10.0, never, start=time.monotonic() - 5, last=LastSteps(plan=1.5, layers=0.5, per_tile=0.1))
+    clock = PlanningClock(10.0, never, start=time.monotonic() - 5, plan=1.5, layers=0.5, per_tile=0.1)
     assert clock.left() == pytest.approx(3.0, abs=0.5) and not clock.over()
     assert clock.left(20) == pytest.approx(1.0, abs=0.5) and not clock.over(20)
-    assert clock.over(40) and not clock.over_for_layers()
-
-
-def test_tiles_of_equal_groups_are_written_again_but_not_evaluated_again() -> None:
-    assert tiles_to_write([("a", 10), ("b", 4)]) == 14
-    assert tiles_to_write([("a", 10), ("b", 4), ("a", 10)]) == 14
-    assert tiles_to_write([]) == 0
-
-
-def test_layers_by_themselves_may_go_on_for_a_moment() -> None:
-    late = PlanningClock(1.0, never, start=time.monotonic() - 1.1)
-    assert late.over() and not late.over_for_layers()
-    assert PlanningClock(1.0, never, start=time.monotonic() - 1.1 - GRACE_S).over_for_layers()
-    assert late.left_for_layers(10) == pytest.approx(late.left_for_layers(0) - 10 * LAYER_S, abs=1e-2)
-    assert late.left_for_layers(10) > late.left()
+    assert clock.over(40)
 
 
 def test_an_interruption_ends_everything() -> None:
-    clock = PlanningClock(None, lambda: True)
-    assert clock.over() and clock.over_for_layers()
+    assert PlanningClock(None, lambda: True).over()
 
 
 def test_larger_networks_and_slower_machines_are_given_more_time_for_their_files() -> None:
-    least = last_steps(nodes=10, layers=5, pace=1.0)
-    for more in (last_steps(500, 5, 1.0), last_steps(10, 100, 1.0), last_steps(10, 5, 2.0)):
-        assert more.plan + more.layers > least.plan + least.layers and more.per_tile >= least.per_tile
-    assert last_steps(10, 5, 2.0).per_tile == 2 * least.per_tile
+    """A command that began slowly expects to end slowly."""
+    small, large = (load_network(f"bundled:networks/{name}") for name in ("gpt3_6b7_block", "mobilenet_v1"))
 
+    def clock_after(spent: float, workload: Workload, limit: float | None = None) -> PlanningClock:
+        return command_clock(limit, never, time.monotonic() - spent, workload)
 
-def test_a_command_that_began_slowly_expects_to_end_slowly() -> None:
-    workload = load_network("bundled:networks/resnet18")
-    now = time.monotonic()
-    fast, slow = (command_clock(60.0, never, now - spent, workload) for spent in (0.5, 5.0))
-    assert slow.last.plan == pytest.approx(10 * fast.last.plan, rel=0.2)
-    assert slow.start == now - 5.0, "the limit counts from the beginning of the command"
-    assert 60.0 < (fast.limit or 0.0) < 61.0, "two seconds beyond the limit are for the error of the guess"
-    assert command_clock(None, never, now, workload).limit is None
+    fast, slow, larger = clock_after(50.0, small), clock_after(500.0, small), clock_after(50.0, large)
+    assert larger.plan + larger.layers > 1.5 * (fast.plan + fast.layers)
+    assert slow.plan == pytest.approx(10 * fast.plan, rel=0.2)
+    assert slow.per_tile == pytest.approx(10 * fast.per_tile, rel=0.2)
+    assert fast.spent() == pytest.approx(50.0, abs=5.0), "the limit counts from the beginning of the command"
+    assert fast.limit is None
+    assert 60.0 < (clock_after(50.0, small, 60.0).limit or 0.0) < 61.0, "two seconds are for the error of the guess"
 
 
 def test_segments_are_listed_from_short_to_long_as_long_as_there_is_time() -> None:
@@ -139,18 +116,6 @@ def test_layers_are_searched_with_less_effort_where_a_limit_leaves_little_for_ea
     options = NetworkOptions(metric="energy", seed=3, time_limit=limit, threads=1, fuse=False)
     map_network(load_network("bundled:networks/gpt3_6b7_block"), "bundled:arch/gemmini_large", options)
     assert [(one.effort, one.metrics, one.seed) for one in asked] == [(effort, ("energy",), 3)]
-
-
-@pytest.mark.slow
-def test_where_there_is_no_time_to_write_all_groups_those_that_save_most_come_first() -> None:
-    network = load_network("bundled:networks/mobilenet_v1")
-    design = str(bundled_files.find("arch/gemmini_large"))
-    options = NetworkOptions(time_limit=60.0, threads=1, longest=3)
-    specs = specs_of(network, design)
-    costly = PlanningClock(60.0, never, last=LastSteps(per_tile=8.0))
-    few = plan_network(network, specs, options, clock=costly)
-    assert sum(len(group.tiles) for group in few.groups) * 8.0 < 80
-    assert 0 < len(few.groups) < len(network.layers) // 2 and few.gain > 0
 
 
 def test_a_checkpoint_is_told_of_every_layer_once_when_its_search_has_ended() -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from made_graphs import bundled_network
 
-from fadiff_mapper import NetworkOptions, SearchOptions, Workload, load_network
+from fadiff_mapper import NetworkOptions, SearchOptions, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
-from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, evaluate_group
 from fadiff_mapper.fusion.estimates import homes, layer_base
 from fadiff_mapper.fusion.group_cost import evaluate_tiles, fused_counts
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
@@ -37,11 +38,10 @@ from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack
 from fadiff_mapper.model.smooth import evaluate_smooth
-from fadiff_mapper.network.checkpoint import Checkpoint
 from fadiff_mapper.network.map_network import map_network
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.network.planning import ALL, evaluated
-from fadiff_mapper.network.tile_mappings import LIGHT
+from fadiff_mapper.network.planning import ALL
+from fadiff_mapper.network.tile_mappings import LIGHT, with_mappings
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
@@ -57,9 +57,7 @@ APART = ("resnet18", ("layer4.1.conv1", "layer4.1.conv2"), "small")
 Named = tuple[str, tuple[str, ...], str]
 
 
-@cache
-def workload(name: str) -> Workload:
-    return load_network(f"bundled:networks/{name}")
+workload = cache(bundled_network)
 
 
 @cache
@@ -254,13 +252,15 @@ def test_the_loss_is_close_to_what_the_decoded_group_really_costs() -> None:
     bases = {name: layer_base(result) for name, result in results.items()}
     segment, = pairs_of(TOGETHER).values()
     total = unfused(TOGETHER)
-    found, = decoded_groups(hardware, [segment], relaxed(TOGETHER), descended(TOGETHER), bases,
-                            NetworkPrice(total)).values()
-    best = min(found, key=lambda one: one.estimate.price(total))
-    exact, = evaluated(hardware, [best], results, NetworkPrice(total), LIGHT, lambda: False, Checkpoint(None, {}, ()),
-                       {})
-    assert exact is not None and exact.point.edp < 0.7 * total.edp
-    assert exp(descended(TOGETHER).loss[0]) == pytest.approx(exact.point.edp, rel=0.05)
+    price = NetworkPrice(total)
+    found, = decoded_groups(hardware, [segment], relaxed(TOGETHER), descended(TOGETHER), bases, price).values()
+    best = min(found, key=lambda one: price(one.estimate))
+    group, = with_mappings(hardware, [best.group], [[results[name].spec for name in segment.nodes]],
+                           price.sums, LIGHT)
+    assert group
+    exact = evaluate_group(hardware, group)
+    assert exact.edp < 0.7 * total.edp
+    assert exp(descended(TOGETHER).loss[0]) == pytest.approx(exact.edp, rel=0.05)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_graphs import conv
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, TileLoop
@@ -33,23 +34,15 @@ from fadiff_mapper.network.tile_mappings import (
     with_mappings,
 )
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.workload import Node, Workload, build_workload, make_operator
+from fadiff_mapper.workload import Node, Workload, build_workload
 
 SUMS = (1e9, 1e6)
 """Energy in pJ and cycles of a network, in which tiles minimise their shares."""
 
-SIZE = 12
-
-
-def conv(name: str, before: str, inputs: int, outputs: int) -> Node:
-    layer = make_operator("conv", {"N": 1, "M": outputs, "C": inputs, "P": SIZE, "Q": SIZE, "R": 1, "S": 1})
-    return Node(name, "conv", (before,), layer=layer, operands=("Inputs",))
-
-
 @cache
 def two_layers() -> tuple[Workload, list[Spec]]:
-    network = build_workload("two", [Node("x", "input", shape=(1, 8, SIZE, SIZE)), conv("wide", "x", 8, 16),
-                                     conv("narrow", "wide", 16, 8)], ["narrow"])
+    network = build_workload("two", [Node("x", "input", shape=(1, 8, 12, 12)), conv("wide", "x", 8, 16, 12),
+                                     conv("narrow", "wide", 16, 8, 12)], ["narrow"])
     return network, list(specs_of(network, bundled_files.find("arch/gemmini_large")))
 
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from fadiff_mapper.fusion.group_cost import evaluate_tiles
 from fadiff_mapper.fusion.group_legality import live_words, live_words_by_layer
 from fadiff_mapper.output.layer_views import layer_views
 from fadiff_mapper.output.network_page import MEMORY, draw_memory, network_html
@@ -34,7 +35,8 @@ def test_each_layer_is_as_wide_as_its_cycles_and_as_high_as_its_words() -> None:
 def test_the_peak_of_a_group_is_that_of_its_fullest_layer() -> None:
     found = plan()
     for outcome in found.groups:
+        evaluated, = evaluate_tiles(found.hardware, [outcome.group])
         for level in range(len(found.hardware.arch.levels) - 1):
-            by_layer = live_words_by_layer(found.hardware, outcome.group, level)
+            by_layer = live_words_by_layer(found.hardware, outcome.group, level, evaluated)
             assert len(by_layer) == len(outcome.nodes)
             assert max(by_layer) == live_words(found.hardware, outcome.group, level)

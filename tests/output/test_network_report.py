@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import yaml
 from fused_groups import group, hardware
+from html_pages import Page
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.progress import Progress
@@ -40,47 +40,15 @@ def test_every_mapping_has_a_folder_of_its_own_whatever_the_names_of_layers() ->
     assert taken == {"layers/first", "layers/second", "layers/third"}, "names that are a folder's stay as they are"
 
 
-class Page(HTMLParser):
-    """Tags that are open, all text, and the values of `data` elements."""
-
-    VOID = frozenset(("meta", "link", "br", "hr", "img", "input"))
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: set[str] = set()
-        self.texts: list[str] = []
-        self.values: list[float] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        self.seen.add(tag)
-        if tag not in self.VOID:
-            self.open.append(tag)
-        if tag == "data":
-            self.values.append(float(dict(attrs)["value"]))
-
-    def handle_startendtag(self, tag: str, attrs: list) -> None:
-        self.seen.add(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-
 @pytest.mark.parametrize("fused", [True, False])
 def test_the_page_and_its_drawings_are_well_formed_and_need_nothing_else(fused: bool) -> None:
     text = network_html(result(fused=fused))
     page = Page(text)
-    assert page.open == []
     drawings = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert len(drawings) == (5 if fused else 4)
     for drawing in drawings:
         ElementTree.fromstring(drawing)
-    assert not page.seen & {"script", "link", "img", "iframe", "object"}
+    assert not page.tags & {"script", "link", "img", "iframe", "object"}
     assert set(re.findall(r"https?://[^\"'\s]+", text)) == {"http://www.w3.org/2000/svg"}
     assert "url(" not in text and "@import" not in text
     assert "prefers-color-scheme: dark" in text
@@ -158,7 +126,7 @@ def test_folders_that_there_was_no_time_for_are_not_named_in_the_plan(tmp_path: 
 def test_a_name_is_text_whatever_it_looks_like() -> None:
     text = network_html(result(second=HOSTILE))
     page = Page(text)
-    assert "script" not in page.seen
+    assert "script" not in page.tags
     assert HOSTILE in " ".join(page.texts)
     assert "&amp;49" not in text
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from html.parser import HTMLParser
 
 import matplotlib.pyplot
 import pytest
+from html_pages import Page
 from matplotlib.axes import Axes
 from small_network import HOSTILE
 from small_network import result as mapped_network
@@ -21,35 +21,6 @@ from fadiff_mapper.search.lower_bound.assemble import sentence
 
 FORMULA = r"$\frac$"
 """Not a formula that matplotlib could set."""
-
-
-class Shown(HTMLParser):
-    """Tags, texts, the values of `data` elements, and the pages inside frames; every tag must be closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: set[str] = set()
-        self.texts: list[str] = []
-        self.values: list[float] = []
-        self.frames: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        self.tags.add(tag)
-        self.open.append(tag)
-        if tag == "data":
-            self.values.append(float(dict(attrs)["value"]))
-        if tag == "iframe":
-            self.frames.append(dict(attrs)["srcdoc"])
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
 
 
 @cache
@@ -72,48 +43,48 @@ def renamed(spec: Spec, name: str) -> Spec:
 
 
 def test_a_table_has_exact_values_and_escaped_texts() -> None:
-    shown = Shown(html_table(HOSTILE, [HOSTILE, "n"], [(HOSTILE, 1 / 3), ("", 1_234_567), (None, True)]))
-    assert shown.tags == {"table", "caption", "thead", "tbody", "tr", "th", "td", "data"}
-    assert shown.values == [1 / 3, 1_234_567]
-    assert shown.texts == [HOSTILE, HOSTILE, "n", HOSTILE, "0.333333", "1,234,567", "True"]
+    page = Page(html_table(HOSTILE, [HOSTILE, "n"], [(HOSTILE, 1 / 3), ("", 1_234_567), (None, True)]))
+    assert page.tags == {"table", "caption", "thead", "tbody", "tr", "th", "td", "data"}
+    assert page.values == [1 / 3, 1_234_567]
+    assert page.texts == [HOSTILE, HOSTILE, "n", HOSTILE, "0.333333", "1,234,567", "True"]
 
 
 def test_a_spec_shows_its_levels_and_dimensions() -> None:
-    shown = Shown(product()._repr_html_())
+    page = Page(product()._repr_html_())
     for text in ("DRAM", "Buffer", "SRAM", "MAC", "4 x 1", "unlimited", "dimension", "M", "K", "N"):
-        assert text in shown.texts
+        assert text in page.texts
     # DRAM: bits, instances, shared bandwidth; buffer: words, bits, instances, read bandwidth; MACs; bounds.
-    assert shown.values == [16, 1, 2, 12, 16, 1, 4, 16, 4, 4, 4, 4]
-    assert shown.texts.index("DRAM") < shown.texts.index("Buffer") < shown.texts.index("MAC")
+    assert page.values == [16, 1, 2, 12, 16, 1, 4, 16, 4, 4, 4, 4]
+    assert page.texts.index("DRAM") < page.texts.index("Buffer") < page.texts.index("MAC")
 
 
 def test_a_mapping_shows_its_loops_from_the_outside_in() -> None:
     mapping = layer().mapping
-    shown = Shown(mapping._repr_html_())
-    assert shown.texts.index("level 1") < shown.texts.index("level 0")
-    named = Shown(mapping.loop_nest_html(["Buffer", "DRAM"]))
+    page = Page(mapping._repr_html_())
+    assert page.texts.index("level 1") < page.texts.index("level 0")
+    named = Page(mapping.loop_nest_html(["Buffer", "DRAM"]))
     for level in mapping.levels:
         loops = " ".join(f"{dim}={level.temporal[dim]}" for dim in reversed(level.order) if level.temporal[dim] > 1)
-        assert (not loops or loops in shown.texts) and ", ".join(sorted(level.keep)) in named.texts
+        assert (not loops or loops in page.texts) and ", ".join(sorted(level.keep)) in named.texts
     with pytest.raises(ValueError):
         mapping.loop_nest_html(["Buffer"])
 
 
 def test_statistics_show_their_own_numbers() -> None:
     stats = layer().stats
-    shown = Shown(stats._repr_html_())
+    page = Page(stats._repr_html_())
     summary = [stats.cycles, stats.energy_pj, stats.edp, stats.utilization, stats.computes,
                stats.area_mm2]
-    assert shown.values == summary + [energy for energy in reversed(stats.component_energies().values()) if energy]
+    assert page.values == summary + [energy for energy in reversed(stats.component_energies().values()) if energy]
 
 
 def test_a_result_shows_status_bound_and_nest() -> None:
     result = layer()
     assert result.bound is not None
     text = result._repr_html_()
-    shown = Shown(text)
-    assert shown.values[:2] == [result.value, result.bound.edp]
-    words = " ".join(shown.texts)
+    page = Page(text)
+    assert page.values[:2] == [result.value, result.bound.edp]
+    words = " ".join(page.texts)
     assert result.status in words and sentence(result.bound, "edp", result.value) in words
     assert result.stats._repr_html_() in text
     assert result.mapping.loop_nest_html(["Buffer", "DRAM"]) in text
@@ -122,23 +93,23 @@ def test_a_result_shows_status_bound_and_nest() -> None:
 
 def test_a_plan_shows_totals_groups_and_its_page() -> None:
     result = network()
-    shown = Shown(result._repr_html_())
+    page = Page(result._repr_html_())
     totals = [value for total in (result.stats, result.unfused_stats)
               for value in (total.energy_pj, total.cycles, total.edp)]
     group = result.groups[0]
-    assert shown.values == [*totals, 1, group.cost.energy_pj, group.cost.cycles, group.cost.edp, group.unfused.edp]
-    assert "first + second" in shown.texts
-    assert len(shown.frames) == 1 and shown.frames[0].startswith("<!DOCTYPE html>") and "<svg" in shown.frames[0]
-    assert "fused groups" not in Shown(network(groups=(), stats=result.unfused_stats)._repr_html_()).texts
+    assert page.values == [*totals, 1, group.cost.energy_pj, group.cost.cycles, group.cost.edp, group.unfused.edp]
+    assert "first + second" in page.texts
+    assert len(page.frames) == 1 and page.frames[0].startswith("<!DOCTYPE html>") and "<svg" in page.frames[0]
+    assert "fused groups" not in Page(network(groups=(), stats=result.unfused_stats)._repr_html_()).texts
 
 
 def test_names_stay_text() -> None:
     spec = renamed(product(), HOSTILE)
     result = replace(layer(), spec=spec, status=HOSTILE)
     for text in (spec._repr_html_(), result._repr_html_(), network(HOSTILE)._repr_html_()):
-        shown = Shown(text)
-        assert "script" not in shown.tags
-        assert HOSTILE in " ".join(shown.texts)
+        page = Page(text)
+        assert "script" not in page.tags
+        assert HOSTILE in " ".join(page.texts)
 
 
 def bars(axes: Axes) -> list[float]:

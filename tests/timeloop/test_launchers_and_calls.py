@@ -261,12 +261,6 @@ for component in UNPRICED["architecture"]["subtree"][0]["local"]:
     component["required_actions"] = ["compute"] if component["name"] == "Mac" else ["read", "write", "update"]
 
 
-@pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accelergy's answers go into no user's cache."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("variable", ["PATH", "ACCELERGYPATH"])
 def test_accelergy_is_asked_where_timeloop_would_ask_it(tmp_path: Path, variable: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_graphs import bundled_network
 
 from fadiff_mapper import FadiffError, Workload, load_network
 from fadiff_mapper.base import bundled_files
@@ -46,23 +47,20 @@ MODELS: dict[str, Any] = {
 NAMES = [f"{model}_{phase}" for model in (*MODELS, "deepseek_v3") for phase in ("prefill", "decode")]
 
 
-def block(name: str) -> Workload:
-    return load_network(f"bundled:networks/{name}")
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_block_has_the_multiply_accumulates_that_its_extents_make(name: str) -> None:
     model, _, phase = name.rpartition("_")
     tokens = PREFILL if phase == "prefill" else 1
     expected = deepseek_macs(tokens) if model == "deepseek_v3" else grouped_macs(tokens, **MODELS[model])
-    assert block(name).macs == expected
-    assert block(name).not_understood() == ()
+    assert bundled_network(name).macs == expected
+    assert bundled_network(name).not_understood() == ()
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_keys_and_values_are_read_once_for_all_query_heads_that_share_them(model: str) -> None:
     for phase, tokens in (("prefill", PREFILL), ("decode", 1)):
-        scores, sums = (node.layer for node in block(f"{model}_{phase}").layers if node.layer and node.layer.repeat == 8
+        layers = bundled_network(f"{model}_{phase}").layers
+        scores, sums = (node.layer for node in layers if node.layer and node.layer.repeat == 8
                         and "mlp" not in node.name)
         extents = MODELS[model]
         rows = extents["heads"] // extents["shared"] * tokens
@@ -74,7 +72,7 @@ def test_keys_and_values_are_read_once_for_all_query_heads_that_share_them(model
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_link_passes_that_no_computed_index_stops(name: str) -> None:
-    found = Counter(link.obstacle.name if link.obstacle else "passes" for link in block(name).links())
+    found = Counter(link.obstacle.name if link.obstacle else "passes" for link in bundled_network(name).links())
     experts = name.startswith(("mixtral", "deepseek"))
     assert set(found) - {"passes"} <= {"picked"}
     assert found["picked"] == (2 if experts else 0)  # the tokens of an expert, for its gate and its projection
@@ -90,7 +88,7 @@ def products_of_experts(network: Workload) -> set[tuple[int, int, str]]:
     ("mixtral_8x7b_prefill", 4096, 8, 8), ("mixtral_8x7b_decode", 2, 2, 8), ("deepseek_v3_prefill", 16384, 256, 256),
     ("deepseek_v3_decode", 8, 8, 256)])
 def test_the_balance_of_experts_is_stated_and_can_be_set(name: str, rows: int, busy: int, experts: int) -> None:
-    network = block(name)
+    network = bundled_network(name)
     stated = f"{rows} rows spread evenly over {busy} of {experts} experts"
     assert products_of_experts(network) == {(busy, rows // busy, stated)}
     assert any(stated in sentence for sentence in coverage(network).sentences())
@@ -128,4 +126,4 @@ def test_the_command_sets_the_balance(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("name", ["llama3_8b_decode", "deepseek_v3_prefill"])
 def test_a_bundled_block_is_what_its_module_makes(name: str) -> None:
     source = runpy.run_path(str(bundled_files.ROOT / "make_blocks.py"))
-    assert source["block"](name) == block(name)
+    assert source["block"](name) == bundled_network(name)

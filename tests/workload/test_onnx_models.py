@@ -8,7 +8,6 @@ import resource
 import subprocess
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,25 +21,15 @@ import onnx
 import onnx_networks
 from hypothesis import given
 from hypothesis import strategies as st
+from made_graphs import distinct_layers
 from onnx import TensorProto, helper
-from onnx_networks import Graph
+from onnx_networks import Graph, of
 
-from fadiff_mapper import FadiffError, SpecError, Workload, load_network
+from fadiff_mapper import FadiffError, SpecError, load_network
 from fadiff_mapper.cli import main
 from fadiff_mapper.workload.readers import onnx_model, onnx_shapes
 
 NETWORKS = ("resnet18", "vgg16", "mobilenet_v1", "gpt3_6b7_block")
-
-
-def layers(network: Workload) -> Counter[Any]:
-    """Every distinct layer, however it was named, with how often it runs."""
-    return Counter({entry.layer.key: entry.times for entry in network.distinct()})
-
-
-def of(build: Callable[[Graph], str], *shape: int, version: int = 18) -> Workload:
-    """The network of a graph that is built on an input x."""
-    g = Graph("net", shape, version)
-    return load_network(g.model(build(g)))
 
 
 # The same networks as the bundled lists
@@ -49,7 +38,7 @@ def of(build: Callable[[Graph], str], *shape: int, version: int = 18) -> Workloa
 def test_an_onnx_model_has_the_distinct_layers_counts_and_macs_of_the_bundled_network(name: str) -> None:
     found = load_network(getattr(onnx_networks, name)())
     listed = load_network(f"bundled:networks/{name}")
-    assert layers(found) == layers(listed)
+    assert distinct_layers(found) == distinct_layers(listed)
     assert (found.macs, len(found.layers)) == (listed.macs, len(listed.layers))
     assert found.not_understood() == ()
 

@@ -12,18 +12,12 @@ import pytest
 pytest.importorskip("onnx")
 
 from onnx import TensorProto, helper, numpy_helper
-from onnx_networks import Graph
+from onnx_networks import Graph, of
 
 from fadiff_mapper import SpecError, Workload, load_network, save_network
 from fadiff_mapper.cli import main
 
 pytestmark = pytest.mark.slow  # each model is read in a process of its own
-
-
-def of(build: Callable[[Graph], str], *shape: int, version: int = 18) -> Workload:
-    """The network of a graph that is built on an input x."""
-    g = Graph("net", shape, version)
-    return load_network(g.model(build(g)))
 
 
 # Open axes

@@ -16,13 +16,10 @@ from torch_networks import Function
 from fadiff_mapper import load_network
 from fadiff_mapper.workload.readers.torch_program import flattened, operator_name
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def exported(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ExportedProgram]:
+def exported(benchmarks: Path) -> Callable[..., ExportedProgram]:
     """Makes a language model of some blocks."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
     from import_time import exported as make
     return make  # type: ignore[no-any-return]
 

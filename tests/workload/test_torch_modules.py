@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
 import torch
 import torch_networks
+from made_graphs import distinct_layers
 from torch import nn
 from torch.nn import functional
 from torch_networks import Function
@@ -23,10 +23,6 @@ def traced(make: Any, *shapes: tuple[int, ...], **options: Any) -> Workload:
         return load_network(make().eval(), tuple(torch.empty(shape) for shape in shapes), **options)
 
 
-def layers(network: Workload) -> Counter[Any]:
-    return Counter({entry.layer.key: entry.times for entry in network.distinct()})
-
-
 @pytest.fixture(scope="module", params=list(torch_networks.INPUTS))
 def network(request: pytest.FixtureRequest) -> Workload:
     return traced(getattr(torch_networks, request.param), torch_networks.INPUTS[request.param], name=request.param)
@@ -34,7 +30,7 @@ def network(request: pytest.FixtureRequest) -> Workload:
 
 def test_a_module_has_the_distinct_layers_counts_and_macs_of_the_bundled_network(network: Workload) -> None:
     listed = load_network(f"bundled:networks/{network.name}")
-    assert layers(network) == layers(listed)
+    assert distinct_layers(network) == distinct_layers(listed)
     assert (network.macs, len(network.layers)) == (listed.macs, len(listed.layers))
     assert network.not_understood() == ()
 
@@ -50,7 +46,7 @@ def test_attention_is_two_products_with_whole_rows_between_them_however_it_is_wr
         return link.operand, link.axes, link.whole, link.fusable
     fused, written_out = (traced(lambda f=fused: torch_networks.Decoder(64, 4, f), (1, 32, 64))
                           for fused in (True, False))
-    assert layers(fused) == layers(written_out)
+    assert distinct_layers(fused) == distinct_layers(written_out)
     assert list(map(seen, fused.links())) == list(map(seen, written_out.links()))
     assert [node.op for node in fused.nodes].count("softmax") == 1
 

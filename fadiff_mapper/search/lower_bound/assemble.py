@@ -23,6 +23,7 @@ import numpy as np
 
 from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.inputs.spec.spec import METRICS
+from fadiff_mapper.model.energy_latency import through_ports
 from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer, element_shares, word_energy
 from fadiff_mapper.model.sparse_design import SparseDesign
 from fadiff_mapper.search.lower_bound.least_shares import LeastShares, least_shares, with_room_at_most
@@ -311,9 +312,9 @@ def _port_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, 
     """The limited ports of a level."""
     machine, nothing = layer.machine, np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
     whole, partial = element_shares(layer.arch, layer.problem)
-    for name, limit, reads, writes in (("read", machine.read_bandwidth, True, False),
-                                       ("write", machine.write_bandwidth, False, True),
-                                       ("shared", machine.shared_bandwidth, True, True)):
+    # how often a word that is read, and one that is written, passes through each port
+    ports = through_ports(np.array([1, 0]), np.array([0, 1]), machine)
+    for name, ((reads, writes), limit) in zip(("read", "write", "shared"), ports, strict=True):
         rate = float(limit[level, 0])
         if rate < UNLIMITED:
             each = nothing.copy()
@@ -321,7 +322,7 @@ def _port_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, 
             addends = least_total(layer, inputs, choice, AccessPrices(
                 each * reads * shares.reads * partial, each * writes * shares.fills * partial,
                 *(each * writes * shares.updates * words for words in (whole, partial))))
-            yield PortLimit(name, reads, writes, rate,
+            yield PortLimit(name, bool(reads), bool(writes), rate,
                             sum((addend.value for addend in addends), np.zeros_like(choice.states.macs)))
 
 

@@ -1,7 +1,9 @@
-"""Small networks made by hand, for the tests of this room."""
+"""Small networks made by hand, and bundled ones."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable
 from typing import Any
 
 from fadiff_mapper import Workload, load_network
@@ -14,6 +16,11 @@ MACS = {"resnet18": (1_814_073_344, 12, 21), "vgg16": (15_470_264_320, 12, 16), 
 
 def bundled_network(name: str) -> Workload:
     return load_network(f"bundled:networks/{name}")
+
+
+def distinct_layers(network: Workload) -> Counter[Hashable]:
+    """Every distinct layer, however it was named, with how often it runs."""
+    return Counter({entry.layer.key: entry.times for entry in network.distinct()})
 
 
 def conv(name: str, source: str, cin: int, cout: int, size: int, k: int = 1, stride: int = 1, n: int = 1,
