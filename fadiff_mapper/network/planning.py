@@ -93,8 +93,8 @@ NEARLY = 0.05
 """Candidates of the plan's groups are evaluated up to this part above them, as estimates may be off by it. By hand."""
 
 NEAR, CLIMBS = 6, 5
-"""Neighbouring tile sizes of each group of the plan that are tried in one step of its descent, and such steps at
-most."""
+"""Other candidates for each group of the plan, and neighbouring tile sizes, that are tried in one step of its descent,
+and such steps at most."""
 
 ROUNDS = 12
 """How often the plan with lasting tensors is found, and what it hopes for is evaluated. A limit of time."""
@@ -478,24 +478,28 @@ def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice
 
 
 def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
-    """Refines groups of the plan, given by their layers, by a descent over tile sizes."""
+    """Refines groups of the plan, given by their layers: other candidates that are nearly as good, and a descent over
+    tile sizes."""
     used = {segment.key: state for segment, state in run.every if segment.nodes in planned}
     price = run.price
-    climbing = dict.fromkeys(used, inf)
-    for _ in range(CLIMBS):
-        now = {key: used[key].least(price) for key in climbing}
-        climbing = {key: least for key, least in now.items() if least < climbing[key] * (1 - WORTH)}
-        if run.over() or not climbing:
-            break
-        near = []
-        for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
-            best = state.best(price)
-            found = neighbours(run.hardware, best.candidate, group_bases(state.segment, run.bases), price)[:NEAR]
-            if best.group.second_reads:
-                found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
-            near += [candidate for candidate in found if candidate.group not in state.tried
-                     and price(candidate.estimate) < (1 + NEARLY) * state.least(price)]
-        evaluate_candidates(run, near, LIGHT, REFINED)
+    evaluate_candidates(run, [candidate for state in used.values() for candidate in state.waiting[:NEAR]
+                              if price(candidate.estimate) < (1 + NEARLY) * state.least(price)], LIGHT, REFINED)
+    for above in (0.0, NEARLY):     # neighbours that promise to be better, then those that still could be
+        climbing = dict.fromkeys(used, inf)
+        for _ in range(CLIMBS):
+            now = {key: used[key].least(price) for key in climbing}
+            climbing = {key: least for key, least in now.items() if least < climbing[key] * (1 - WORTH)}
+            if run.over() or not climbing:
+                break
+            near = []
+            for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
+                best = state.best(price)
+                found = neighbours(run.hardware, best.candidate, group_bases(state.segment, run.bases), price)[:NEAR]
+                if best.group.second_reads:
+                    found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
+                near += [candidate for candidate in found if candidate.group not in state.tried
+                         and price(candidate.estimate) < (1 + above) * state.least(price)]
+            evaluate_candidates(run, near, LIGHT, REFINED)
 
 
 def _evaluate_least(run: PlanningRun) -> None:
