@@ -14,7 +14,8 @@
 // `SlidingTile` is this rule: for eight mappings at once, of which the demand is wanted (`traffic.cpp`), and for one, of which
 // deliveries are told apart (`walk_held`), as its receivers are counted one by one. `access_counts.demand` is the closed form
 // where at most one loop moves a window, and `smooth.window_steps` the differentiable one where several do.
-// tests/model/test_sliding_window_walk.py holds both to the walk, and the walk to Timeloop's rule executed call by call.
+// tests/model/test_sliding_window_walk.py holds the first to the walk, and the walk to Timeloop's rule executed call by call;
+// tests/model/test_closed_forms.py the second.
 
 #pragma once
 

@@ -19,7 +19,8 @@ level and bypass, as `timeloop-model` computes them. Two of Timeloop's rules hav
 sliding window keeps between calls (`kernel/window_walk.hpp`) and links between neighbouring receivers
 (`kernel/receivers.hpp`); `smooth.py` has closed forms for both.
 
-Searches run the compiled `kernel/evaluate.cpp`; `tests/kernel/test_kernel_equals_arrays.py` holds the two together.
+Searches run the compiled `kernel/evaluate.cpp`; `tests/kernel/test_kernel_equals_arrays.py` holds the two together
+from the traffic on, which both take from the kernel.
 """
 
 from __future__ import annotations
@@ -179,9 +180,9 @@ def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | Non
     outer loop sends the whole tile again.
 
     This closed form is exact where at most one loop moves each window (property test in
-    `tests/model/test_sliding_window_walk.py`). Where several do, the walk of `kernel/window_walk.cpp`, the authority,
-    and `smooth.window_steps` take its place. Returns words [L, T, B]. Overlaps of windows are not subtracted where
-    `active.counted` is False: `bypassed` rescales the traffic there, so that its size does not matter.
+    `tests/model/test_sliding_window_walk.py`). Where several do, the compiled walk (`kernel/window_walk.hpp`), the
+    authority, and `smooth.window_steps` take its place. Returns words [L, T, B]. Overlaps of windows are not subtracted
+    where `active.counted` is False: `bypassed` rescales the traffic there, so that its size does not matter.
     """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)

@@ -5,7 +5,7 @@ vector accesses, in the energy of interconnects, and where windows are handed on
 below do not follow. `fadiff-validate` measures the distance (row "smooth" of its table). Between integers nothing is
 promised: searches draw integers and follow the gradient there.
 
-Windows that slide in time follow `kernel/window_walk.cpp`, windows that receivers share follow
+Windows that slide in time follow `kernel/window_walk.hpp`, windows that receivers share follow
 `kernel/receivers.cpp`. Both kernels count step by step and are the authority; `tests/model/test_closed_forms.py`
 says how often they agree. Every temporal loop moves the tile of a data space by its own step less one step of each loop
 inside, which start again. In Timeloop's way of counting the innermost loop that moves a tile brings new words only, and
