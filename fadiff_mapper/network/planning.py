@@ -360,7 +360,10 @@ def one_by_one(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:
 # Which candidates are evaluated.
 
 def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]) -> None:
-    """Adds candidates of a segment that are not evaluated yet, and the best one with residual operands on the chip."""
+    """Adds candidates of a segment that are not evaluated yet, and the best one with residual operands on the chip.
+
+    Where these do not fit, the best in half of one tile.
+    """
     price = run.price
     limit = price(one_by_one(state.segment, group_bases(state.segment, run.bases)))
 
@@ -376,7 +379,12 @@ def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]
     best = state.waiting[0] if state.waiting else None
     if best is None or not state.segment.residuals or best.group.second_reads:
         return
-    state.waiting = ranked([*with_second_reads(run.hardware, best, run.word_costs), *state.waiting])
+    kept = with_second_reads(run.hardware, best, run.word_costs)
+    if not kept:
+        halves = narrower(run.hardware, best, group_bases(best.segment, run.bases), price)
+        smaller = [other for half in halves for other in with_second_reads(run.hardware, half, run.word_costs)]
+        kept = sorted(smaller, key=lambda other: price(other.estimate))[:1]
+    state.waiting = ranked([*kept, *state.waiting])
 
 
 def _hopeful(run: PlanningRun) -> list[Candidate]:
