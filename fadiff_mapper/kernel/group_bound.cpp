@@ -501,7 +501,7 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
         stream.brought = {tile.one, tile.other};
         Mask fits = stream.room >= deep * ((tile.first ? high : 0) + (tile.second ? wide : 0));
         for (int kind = 0; kind <= GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
-        if (whole && beside) {  // whole in the home, so that no loop outside moves summands, taps or groups
+        if (whole && beside) {  // the operand that stays is whole there: no loop outside moves summands, taps or groups
             const int own = tile.second;
             const auto& lines = smallest().lines;
             const Lanes at_once = stream.windows[own]
@@ -520,7 +520,7 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
             own = larger(own, tile.lines[SUMMANDS] * where(each < NEVER, each));
         }
         Lanes least = select(apart, NEVER, smaller(stream.block(0), stream.block(1)));
-        if (leaving) {  // and come back: words to the outermost level, too
+        if (leaving) {  // each sum is written to the outermost level and comes back
             const double read = product.layer.read, each = product.layer.write < read ? 1 + product.layer.write / read : 2;
             least = smaller(least, tile.one + tile.other + each * tile.lines[0] * tile.lines[1]);
         }

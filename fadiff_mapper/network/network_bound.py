@@ -522,11 +522,6 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     bandwidth = [float(limit[home, 0]) for limit in (
         machine.read_bandwidth, machine.write_bandwidth, machine.shared_bandwidth)]
     fill = word_energy(machine).fill[home]
-    # the dimension of each layer that a shared loop cuts, by the loop's
-    cuts = {len(segment.links): {dim: dim for dim in dims}}
-    for index in reversed(range(len(segment.links))):
-        back = segment.links[index].back
-        cuts[index] = {dim: back[cut] for dim, cut in cuts[segment.reader(index)].items() if cut in back}
     tables, bases = [], []
     for index, (layer, problem) in enumerate(zip(layers, segment.problems, strict=True)):
         assert layer.least
@@ -548,7 +543,8 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             filled=all(space.name in keep for space in outside), fill=float(fill.min()), back=layer.least.back,
             summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
             unfinished=sums_room(layer.spec, home, float(usable)),
-            units=product_units(layer, problem, set(cuts[index].values()), {space.name for space in outside} <= keep,
+            units=product_units(layer, problem, {cut for dim in dims if (cut := segment.cuts[dim][index])},
+                                {space.name for space in outside} <= keep,
                                 home if index < len(segment.links) else len(layer.spec.constraints.levels) - 1),
             through=sum(1 << t for t in through),
             brought=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
@@ -560,7 +556,8 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     compiled = compiled_segment(hardware, segment, bases, translated)
     shared, _ = shared_loops(segment, dims)
     for index, slides in enumerate(segment.slides):     # points that stand for several are not made again by halves
-        shared[index] -= {dim for dim, cut in cuts[index].items() if slides[cut].shrink > 1 or slides[cut].block > 1}
+        shared[index] -= {dim for dim in dims if (cut := segment.cuts[dim][index])
+                          and (slides[cut].shrink > 1 or slides[cut].block > 1)}
     number = {dim: index for index, dim in enumerate(last.dimensions)}
     equal = [pair for pair in combinations(dims, 2) if alike(segment, *pair)]
     adding = {dim for dim in dims if dim not in last.output.dimensions}

@@ -81,7 +81,8 @@ ALL = 3
 
 LISTING = 0.4
 """The part of the time left in which segments are listed; in which their candidates are enumerated before these are
-mapped; and then again: a limit which enumeration alone would fill has a plan, too. Set by hand."""
+mapped; and then again; and in which plans are bounded: a limit which enumeration alone would fill has a plan, too. Set
+by hand."""
 
 SHORT = 0.04
 """The part by which a group may fall short of its estimate before its mappings are searched for longer. By hand."""
@@ -516,9 +517,9 @@ def _evaluate_least(run: PlanningRun) -> None:
     before = inf
     while run.bounded and not run.over() and (value := run.value(plan := best_known_plan(run))) < before:
         before, price, found = value, run.price, list[Candidate]()
-        energy, cycles = run.price_at(plan).sums
-        for group in run.bounded.path(1 / energy, 1 / cycles)[1]:
-            if not (sizes := group.sizes(1 / energy, 1 / cycles)):
+        energy, cycles = (1 / total for total in run.price_at(plan).sums)
+        for group in run.bounded.path(energy, cycles)[1]:
+            if not (sizes := group.sizes(energy, cycles)):
                 continue
             state, own = run.known[group.segment.key], group_bases(group.segment, run.bases)
             limit = (1 + NEARLY) * min(state.least(price), price(one_by_one(group.segment, own)))
