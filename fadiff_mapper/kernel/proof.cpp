@@ -20,7 +20,7 @@ Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, M
     : layer_(layer), bounds_(std::move(bounds)), open_(std::move(open)), metric_(metric), levels_(layer.levels),
       dims_(layer.dims), tensors_(layer.tensors), plain_(tensors_), own_(tensors_), shared_(tensors_), windows_(tensors_),
       scatter_(std::size_t(levels_) * tensors_), used_(levels_), per_block_(levels_), leaking_(levels_),
-      fixed_reads_(levels_), fixed_writes_(levels_), orders_(levels_), chosen_(levels_, LevelLoops{std::vector<double>(dims_, 1.0),
+      fixed_reads_(levels_), fixed_writes_(levels_), orders_(levels_), place_(std::size_t(levels_) * dims_), iterations_(dims_), cheaper_(dims_), chosen_(levels_, LevelLoops{std::vector<double>(dims_, 1.0),
       std::vector<std::uint8_t>(dims_)}), work_(layer), reads_(levels_), writes_(levels_),
       children_(levels_, {std::vector<std::vector<double>>(dims_), std::vector<std::size_t>(dims_), std::vector<double>(dims_)}) {
     reach_.resize(std::size_t(levels_) * dims_);
@@ -51,6 +51,10 @@ Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, M
         }
     }
     for (int level = 0; level < levels_; ++level) {
+        const auto& [inner, between, outer] = std::tie(open_.inner[level], open_.between[level], open_.outer[level]);
+        for (std::size_t i = 0; i < inner.size(); ++i) place_[std::size_t(level) * dims_ + inner[i]] = std::uint8_t(i);
+        for (std::size_t i = 0; i < between.size(); ++i) place_[std::size_t(level) * dims_ + between[i]] = std::uint8_t(inner.size());
+        for (std::size_t i = 0; i < outer.size(); ++i) place_[std::size_t(level) * dims_ + outer[i]] = std::uint8_t(inner.size() + 1 + i);
         Frame frame;
         frame.tile.resize(dims_), frame.visits.resize(tensors_), frame.reads.resize(levels_), frame.writes.resize(levels_);
         frames_.push_back(frame);
@@ -61,6 +65,12 @@ Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, M
 static bool divides(double part, double whole) {
     const double quotient = whole / part;
     return quotient == std::floor(quotient) && quotient >= 1;
+}
+
+static double smallest_factor(double whole) {
+    double factor = 2;
+    while (factor * factor <= whole && !divides(factor, whole)) ++factor;
+    return factor * factor <= whole ? factor : whole;
 }
 
 // Distinct words that a set of iterations touches at least, by its points in every dimension; of a contiguous box where
@@ -110,6 +120,16 @@ double Prover::begin(const Scheme& scheme) {
         const std::vector<double>& whole = reach_[std::size_t(levels_ - 1) * dims_ + d];
         if (!std::binary_search(whole.begin(), whole.end(), bounds_[d])) return INF;
     }
+    std::vector<double> inside(dims_, 1.0);  // points of the spatial loops so far
+    for (first_open_ = 0; first_open_ < levels_; ++first_open_) {
+        bool open = false;
+        for (int d = 0; d < dims_; ++d) {
+            inside[d] *= spatial(first_open_, d);
+            const std::vector<double>& reach = reach_[std::size_t(first_open_) * dims_ + d];
+            open |= reach.size() > 1 || reach[0] > inside[d];
+        }
+        if (open) break;
+    }
     double instances = 1;
     for (int level = levels_ - 1; level >= 0; --level) {
         used_[level] = instances;
@@ -152,6 +172,7 @@ double Prover::begin(const Scheme& scheme) {
             for (int d = 0; d < dims_; ++d)
                 crossing.neighbours |= layer_.linked[next] && shared_[t] >> d & 1 && spatial(inner + 1, d) > 1;
             if (crossing.neighbours) crossing.apart = receivers_apart(inner + 1, t);
+            if (inner >= 0 && inner < first_open_) find_steps(crossing);
             if (inner < 0) {  // the arithmetic asks for a word per cycle
                 // units side by side may hand on all but the first word, whatever moves it
                 const bool linked = layer_.linked[t] && used_[0] < macs_ / cycles_;
@@ -166,6 +187,20 @@ double Prover::begin(const Scheme& scheme) {
         if (inner < 0) return INF;
     }
     std::sort(crossings_.begin(), crossings_.end(), [](auto& a, auto& b) { return a.inner < b.inner; });
+    for (int d = 0; d < dims_; ++d) {
+        cheaper_[d] = 0;
+        for (int other = 0; other < dims_; ++other) {
+            bool cheaper = other != d, alike = true;
+            for (const Crossing& crossing : crossings_) {
+                if (crossing.inner >= first_open_) continue;
+                const DataSpace& space = layer_.spaces[crossing.tensor];
+                const bool own = space.relevant >> d & 1, others = space.relevant >> other & 1;
+                cheaper &= !others || (own && !(shared_[crossing.tensor] >> d & 1));
+                alike &= own == others && !(shared_[crossing.tensor] >> other & 1);
+            }
+            if (cheaper && !(alike && other > d)) cheaper_[d] |= Dims(1) << other;
+        }
+    }
     return start({}) ? bound(frames_[levels_ - 1], levels_ - 1) : INF;
 }
 
@@ -233,6 +268,15 @@ std::map<std::vector<double>, double> Prover::receivers_apart(int level, int t) 
     return found;
 }
 
+// Tiles of all calls but the first. Calls are fewest where loops that send less stand inside those that send more.
+template <typename Calls>
+static double fewest(std::vector<Calls>& loops, double Calls::* share) {
+    std::sort(loops.begin(), loops.end(), [&](auto& a, auto& b) { return a.*share > b.*share; });
+    double sum = 0, outside = 1;
+    for (const Calls& calls : loops) sum += calls.*share * (calls.bound - 1) * outside, outside *= calls.bound;
+    return sum;
+}
+
 // Words over a crossing of which all loops outside the receiver are decided; at least as many for every order of loops
 // that leaves the same ones inside the innermost loop that moves the tile.
 Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame) const {
@@ -269,9 +313,6 @@ Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame
         for (const auto& [away, share] : near) sum += away == move ? share : 0;
         return std::min(sum, 1.0);
     };
-    struct Calls {
-        double bound, received, sent;  // shares of a tile, to a receiver and from the sender
-    };
     // The least that the calls of a loop further out send. They move the tile by its own step less one of each loop inside:
     // of all those of levels further in, and of any of its own level.
     std::vector<Move> moves;
@@ -299,19 +340,102 @@ Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame
     std::vector<Calls> further;
     further.reserve(at);
     for (std::size_t i = at; i-- > 0;) further.push_back(least_of(loops_[i]));
-    // Calls are fewest where loops that send less stand inside those that send more.
-    const auto least_calls = [&](double Calls::* share) {
-        std::sort(further.begin(), further.end(), [&](auto& a, auto& b) { return a.*share > b.*share; });
-        double sum = 1, outside = 1;
-        for (const Calls& calls : further) sum += calls.*share * (calls.bound - 1) * outside, outside *= calls.bound;
-        return sum;
-    };
     const double slides = visits - visits / first.bound, kept = handed_on(step);
-    const double received = words * least_calls(&Calls::received) + fresh * slides;
-    const double sent = words * least_calls(&Calls::sent) + fresh * (1 - kept) * slides;
+    const double received = words * (1 + fewest(further, &Calls::received)) + fresh * slides;
+    const double sent = words * (1 + fewest(further, &Calls::sent)) + fresh * (1 - kept) * slides;
     const bool exact = std::all_of(further.begin(), further.end(), [](auto& calls) { return calls.received == 1 && calls.sent == 1; });
     if (exact && !kept) return {received, received, false};
     return with_links(crossing, received, sent);
+}
+
+// Tile, steps and neighbours of a receiver within all open loops.
+void Prover::find_steps(Crossing& crossing) const {
+    const int t = crossing.tensor, level = crossing.inner + 1;
+    const DataSpace& space = layer_.spaces[t];
+    std::vector<double> tile(dims_), step(dims_);
+    for (int d = 0; d < dims_; ++d) {
+        tile[d] = step[d] = reach_[std::size_t(crossing.inner) * dims_ + d][0];
+        for (int outer = level; outer <= first_open_; ++outer) step[d] *= scheme_.spatial[std::size_t(outer) * dims_ + d];
+        for (int outer = level + 1; outer < levels_; ++outer)
+            if (shared_[t] >> d & 1 && scheme_.spatial[std::size_t(outer) * dims_ + d] > 1) step.clear();
+        if (step.empty()) break;
+    }
+    crossing.words = volume(space, tile.data());
+    for (const fadiff::Rank& rank : space.ranks) {
+        int side_by_side = 0;
+        for (const auto& term : rank.terms) {
+            side_by_side += scheme_.spatial[std::size_t(level) * dims_ + term.dim] > 1;
+            if (!step.empty() && bounds_[term.dim] > 1 && term.coefficient * step[term.dim] < extent(rank, tile.data())) step.clear();
+        }
+        if (side_by_side > 1) step.clear();
+    }
+    if (windows_[t]) step.clear();
+    crossing.step = step;
+    std::map<std::vector<double>, double> near;
+    for (const auto& [tiles, share] : crossing.apart) {
+        std::vector<double> away(space.ranks.size());
+        for (std::size_t r = 0; r < away.size(); ++r)
+            for (int d = 0; d < dims_; ++d) away[r] += space.move[r * dims_ + d] * tiles[d] * tile[d];
+        near[away] += share;
+    }
+    crossing.near.assign(near.begin(), near.end());
+}
+
+// Words to a receiver within all open loops, the innermost of which goes over the dimension `first` and moves the tile. Then
+// all other loops, open or decided, stand outside and repeat its calls.
+Prover::Words Prover::moved_words(const Crossing& crossing, const Frame& frame, int level, int first) const {
+    const int t = crossing.tensor;
+    const DataSpace& space = layer_.spaces[t];
+    if (plain_[t] || own_[t] >> first & 1) {
+        double calls = frame.outside;
+        for (double iterations : iterations_) calls *= iterations;
+        return {crossing.words * calls, crossing.words * calls, false};
+    }
+    if (crossing.step.empty()) return least_words(crossing, frame, level);
+    // Loops of one level stand in the groups of its constraints; of those of several levels only the innermost one is certain.
+    const std::uint8_t* place = level == first_open_ ? &place_[std::size_t(level) * dims_] : nullptr;
+    // Whether a call of a loop over `d` can move the tile so far in a rank: by its step, less those of the loops inside.
+    const auto reaches = [&](const fadiff::Rank& rank, int d, double move) {
+        double left = -move, step = 1, inside = 1, least = 0, most = 0;  // steps of the loops inside: as many as divide all, less 1
+        int unknown = 0;
+        for (const auto& term : rank.terms) {
+            const double by = term.coefficient * crossing.step[term.dim], steps = iterations_[term.dim] - 1;
+            if (term.dim == d) left += by;
+            else if (place && place[term.dim] < place[d]) left -= by * steps;
+            else if (steps > 0 && !(place && place[term.dim] > place[d])) {
+                step = by, inside = steps + 1, most += by * steps, ++unknown;
+                if (term.dim == first) least += by * (smallest_factor(inside) - 1);
+            }
+        }
+        return left >= least && left <= most && (unknown != 1 || divides(left / step + 1, inside));
+    };
+    const auto moves = [&](int d, const std::vector<double>& by) {
+        for (std::size_t r = 0; r < by.size(); ++r)
+            if (!reaches(space.ranks[r], d, by[r])) return false;
+        return true;
+    };
+    still_.assign(space.ranks.size(), 0.0);
+    calls_.clear();
+    Calls innermost{};
+    double all = 1;
+    for (int d = 0; d < dims_; ++d) {
+        if (iterations_[d] == 1) continue;
+        double kept = 0;
+        for (const auto& [away, share] : crossing.near)
+            if (moves(d, away)) kept = std::max(kept, share);
+        const double received = !moves(d, still_);
+        const Calls calls{iterations_[d], received, received * (1 - std::min(kept, 1.0))};
+        if (d == first) innermost = calls;
+        else calls_.push_back(calls);
+        all *= iterations_[d];
+    }
+    // The innermost loop makes all calls but one in so many as it has iterations, which are a factor of all of its dimension.
+    const double own = all * (1 - 1 / (place ? innermost.bound : smallest_factor(innermost.bound)));
+    const double received = innermost.received * own + fewest(calls_, &Calls::received);
+    const double sent = innermost.sent * own + fewest(calls_, &Calls::sent);
+    const double words = crossing.words * frame.outside;
+    const Words least = least_words(crossing, frame, level);
+    return with_links(crossing, std::max(words * received, least.received), std::max(words * sent, least.sent));
 }
 
 // Words received where neighbours hand on those that are not sent. Timeloop divides words over links by the receivers of all
@@ -351,23 +475,48 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
     return with_links(crossing, touched * repeated, level > crossing.inner ? touched * apart : 0);
 }
 
-// The bound of all mappings whose loops outside a level are those of a frame.
+// The bound of all mappings whose loops outside a level are those of a frame: the least of all loops that can be innermost.
 double Prover::bound(const Frame& frame, int level) const {
     double energy = frame.energy, accessed = frame.accessed;
-    std::copy(frame.reads.begin(), frame.reads.end(), reads_.begin());
-    std::copy(frame.writes.begin(), frame.writes.end(), writes_.begin());
-    for (const Crossing& crossing : crossings_) {
-        if (crossing.inner >= level) break;
-        charge(crossing, least_words(crossing, frame, level), energy, reads_.data(), writes_.data(), accessed);
+    Frame& open = bounded_;
+    open.reads = frame.reads, open.writes = frame.writes;
+    std::size_t within = 0;  // crossings to receivers within all open loops
+    for (; within < crossings_.size() && crossings_[within].inner < std::min(level, first_open_); ++within) {}
+    for (std::size_t c = within; c < crossings_.size() && crossings_[c].inner < level; ++c)
+        charge(crossings_[c], least_words(crossings_[c], frame, level), energy, open.reads.data(), open.writes.data(), accessed);
+    const auto whole = [&](int first) {
+        double all_energy = energy, all_accessed = accessed;
+        std::copy(open.reads.begin(), open.reads.end(), reads_.begin());
+        std::copy(open.writes.begin(), open.writes.end(), writes_.begin());
+        for (std::size_t c = 0; c < within; ++c) {
+            const Crossing& crossing = crossings_[c];
+            const bool moved = first >= 0 && layer_.spaces[crossing.tensor].relevant >> first & 1;
+            charge(crossing, moved ? moved_words(crossing, frame, level, first) : least_words(crossing, frame, level), all_energy,
+                   reads_.data(), writes_.data(), all_accessed);
+        }
+        double busy = cycles_;
+        for (int l = 0; l < levels_; ++l) {
+            layer_.level[l].at_limited_ports(reads_[l], writes_[l], [&](double asked, double given) {
+                busy = std::max(busy, std::ceil(asked / given * (1 - 1e-12)));
+            });
+        }
+        for (int l = 0; l < levels_; ++l) all_energy += busy * leaking_[l];
+        return value(all_energy, busy + layer_.network_latency, all_accessed);
+    };
+    if (within == 0 || level < first_open_) return whole(-1);
+    for (int d = 0; d < dims_; ++d) {
+        iterations_[d] = frame.tile[d];
+        for (int l = 0; l <= level; ++l) iterations_[d] /= scheme_.spatial[std::size_t(l) * dims_ + d];
     }
-    double busy = cycles_;
-    for (int l = 0; l < levels_; ++l) {
-        layer_.level[l].at_limited_ports(reads_[l], writes_[l], [&](double asked, double given) {
-            busy = std::max(busy, std::ceil(asked / given * (1 - 1e-12)));
-        });
-    }
-    for (int l = 0; l < levels_; ++l) energy += busy * leaking_[l];
-    return value(energy, busy + layer_.network_latency, accessed);
+    if (level == first_open_)
+        for (const int d : open_.inner[level])
+            if (iterations_[d] > 1) return whole(d);
+    Dims looping = 0;
+    for (int d = 0; d < dims_; ++d) looping |= Dims(iterations_[d] > 1) << d;
+    double least = INF;
+    for (const int d : members(looping))
+        if (!(looping & cheaper_[d])) least = std::min(least, whole(d));
+    return least < INF ? least : whole(-1);
 }
 
 // Orders of the loops of a level, one for each way to leave data spaces in place that no other way exceeds.

@@ -71,6 +71,11 @@ private:
         bool written = false, neighbours = false; // an output; receivers may hand on words of a window
         double first_inner = 0, first_outer = 0;  // words of an instance that are written before they are read
         std::map<std::vector<double>, double> apart;  // tiles from a receiver to a neighbour, [D]: share of receivers
+        // Of a receiver within all open loops: words of its tile, points of one step of the innermost loop of each dimension,
+        // [D], and moves to neighbours, [R], with the share of receivers. No steps: tiles of several steps may overlap.
+        double words = 0;
+        std::vector<double> step;
+        std::vector<std::pair<std::vector<double>, double>> near;
     };
     struct Loop {
         int dim, level;
@@ -89,6 +94,9 @@ private:
         double received, sent;  // by one receiver; by the sender, for each receiver with words of its own
         bool loose = false;     // not exact
     };
+    struct Calls {
+        double bound, received, sent;  // iterations of a loop; shares of a tile, to a receiver and from the sender
+    };
     struct Order {
         std::vector<std::uint8_t> order;  // [D]
         std::vector<Dims> idle;           // [T]; loops inside the innermost one that moves the data space
@@ -101,6 +109,8 @@ private:
     std::map<std::vector<double>, double> receivers_apart(int level, int t) const;
     Words decided_words(const Crossing& crossing, const Frame& frame) const;
     Words with_links(const Crossing& crossing, double received, double sent) const;
+    void find_steps(Crossing& crossing) const;
+    Words moved_words(const Crossing& crossing, const Frame& frame, int level, int first) const;
     Words least_words(const Crossing& crossing, const Frame& frame, int level) const;
     double bound(const Frame& frame, int level) const;
     const std::vector<Order>& orders(int level, Dims looping);
@@ -123,6 +133,7 @@ private:
     double macs_ = 1;
     std::vector<std::uint8_t> plain_;             // [T]; tiles of any size lie side by side: no windows, no strides
     std::vector<Dims> own_, shared_, windows_;    // [T]; dimensions with ranks of their own; of windows; of several ranks
+    std::vector<std::uint8_t> place_;             // [L][D]; loops of a lesser place stand inside those of a greater one
     std::vector<std::vector<std::vector<Rank::Term>>> terms_;  // [T], by rank; without dimensions of ranks before, smallest step first
 
     // Of the scheme.
@@ -134,6 +145,8 @@ private:
     std::vector<std::vector<double>> reach_;      // [L][D]; points that the loops of a level and those inside can have, ascending
     double cycles_ = 1, fixed_energy_ = 0, fixed_accessed_ = 0;  // of the arithmetic
     std::vector<double> fixed_reads_, fixed_writes_;             // [L]; asked for by the arithmetic
+    int first_open_ = 0;                          // the innermost level that can have temporal loops
+    std::vector<Dims> cheaper_;                   // [D]; dimensions of which an innermost loop moves no more than one over this
     bool loose_ = false;
     std::vector<std::map<Dims, std::vector<Order>>> orders_;     // [L]
 
@@ -148,6 +161,10 @@ private:
     Workspace work_;
     std::vector<Mapping> waiting_;
     mutable std::vector<double> reads_, writes_;  // [L]; scratch
+    mutable Frame bounded_;                       // scratch
+    mutable std::vector<double> still_;           // [R]; zeros; scratch
+    mutable std::vector<Calls> calls_;            // scratch
+    mutable std::vector<double> iterations_;      // [D]; of the open loops over a dimension; scratch
     mutable std::vector<double> extents_;         // [R]; scratch
     struct Children {                             // scratch of the choices of one level's loops
         std::vector<std::vector<double>> options; // [D]
