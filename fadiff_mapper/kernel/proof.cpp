@@ -394,20 +394,24 @@ Prover::Words Prover::moved_words(const Crossing& crossing, const Frame& frame, 
     if (crossing.step.empty()) return least_words(crossing, frame, level);
     // Loops of one level stand in the groups of its constraints; of those of several levels only the innermost one is certain.
     const std::uint8_t* place = level == first_open_ ? &place_[std::size_t(level) * dims_] : nullptr;
-    // Whether a call of a loop over `d` can move the tile so far in a rank: by its step, less those of the loops inside.
+    // Whether a call of a loop over `d` can move the tile so far in a rank: by a step of this loop, less one of each loop inside.
+    // Loops of several levels over one dimension, together, move it by any number of their steps.
     const auto reaches = [&](const fadiff::Rank& rank, int d, double move) {
-        double left = -move, step = 1, inside = 1, least = 0, most = 0;  // steps of the loops inside: as many as divide all, less 1
+        double least = 0, most = 0, step = 0;
         int unknown = 0;
+        const auto add = [&](double by, double from, double to) {
+            least += std::min(by * from, by * to), most += std::max(by * from, by * to);
+            if (from != to) step = by, ++unknown;
+        };
         for (const auto& term : rank.terms) {
-            const double by = term.coefficient * crossing.step[term.dim], steps = iterations_[term.dim] - 1;
-            if (term.dim == d) left += by;
-            else if (place && place[term.dim] < place[d]) left -= by * steps;
-            else if (steps > 0 && !(place && place[term.dim] > place[d])) {
-                step = by, inside = steps + 1, most += by * steps, ++unknown;
-                if (term.dim == first) least += by * (smallest_factor(inside) - 1);
-            }
+            const double by = term.coefficient * crossing.step[term.dim], bound = iterations_[term.dim];
+            const double steps = place || smallest_factor(bound) == bound ? 1 : bound - 1;
+            if (term.dim == d) add(by, 1, steps);
+            else if (bound > 1 && place) add(-by, place[term.dim] < place[d], place[term.dim] <= place[d]);
+            else if (bound > 1) add(-by, term.dim == first, steps);
         }
-        return left >= least && left <= most && (unknown != 1 || divides(left / step + 1, inside));
+        if (move < least || move > most) return false;
+        return unknown != 1 || std::fmod(move - least, step) == 0;
     };
     const auto moves = [&](int d, const std::vector<double>& by) {
         for (std::size_t r = 0; r < by.size(); ++r)
