@@ -287,159 +287,134 @@ Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame
     std::size_t at = frame.loops;
     while (at > 0 && !(space.relevant >> loops_[at - 1].dim & 1)) --at;
     if (!at) return {words, words, false};
-    const Loop& first = loops_[--at];  // the innermost loop that moves the tile
-    if (own_[t] >> first.dim & 1) return {words * visits, words * visits, false};
-    if (windows_[t] >> first.dim & 1) return least_words(crossing, frame, crossing.inner);
-
-    using Move = std::vector<double>;  // words in every rank, [R]
-    const std::size_t ranks = space.ranks.size();
-    const auto advance = [&](Move& move, const Loop& loop, double steps) {
-        for (std::size_t r = 0; r < ranks; ++r) move[r] += space.move[r * dims_ + loop.dim] * loop.step * steps;
-    };
-    Move step(ranks);
-    advance(step, first, 1);
-    extents_.resize(ranks);
-    for (std::size_t r = 0; r < ranks; ++r) extents_[r] = extent(space.ranks[r], frame.tile.data());
-    const double fresh = words - overlap(int(ranks), step.data(), [&](int r) { return extents_[r]; });
-    std::vector<std::pair<Move, double>> near;  // from a receiver to a neighbour; share of receivers
-    for (const auto& [tiles, share] : crossing.apart) {
-        Move& away = near.emplace_back(Move(ranks), share).first;
-        for (std::size_t r = 0; r < ranks; ++r)
-            for (int d = 0; d < dims_; ++d) away[r] += space.move[r * dims_ + d] * tiles[d] * frame.tile[d];
-    }
-    // Receivers that find the words of a call at a neighbour, as a share.
-    const auto handed_on = [&](const Move& move) {
-        double sum = 0;
-        for (const auto& [away, share] : near) sum += away == move ? share : 0;
-        return std::min(sum, 1.0);
-    };
-    // The least that the calls of a loop further out send. They move the tile by its own step less one of each loop inside:
-    // of all those of levels further in, and of any of its own level.
-    std::vector<Move> moves;
-    const auto least_of = [&](const Loop& loop) {
-        Calls calls{loop.bound, 1, 1};
-        if (own_[t] >> loop.dim & 1) return calls;
-        moves.resize(1), moves[0].assign(ranks, 0.0);
-        advance(moves[0], loop, 1), advance(moves[0], first, -1);
-        for (std::size_t i = 0; i < at; ++i) {
-            const Loop& other = loops_[i];
-            if (&other == &loop || other.level > loop.level || !(space.relevant >> other.dim & 1) || own_[t] >> other.dim & 1) continue;
-            for (std::size_t m = 0, count = moves.size(); m < count; ++m) {
-                if (other.level == loop.level) moves.push_back(moves[m]);
-                advance(other.level == loop.level ? moves.back() : moves[m], other, -1);
-            }
-        }
-        for (const Move& move : moves) {
-            const bool still = std::all_of(move.begin(), move.end(), [](double by) { return by == 0; });
-            const double received = still ? 0 : move == step ? fresh / words : 1;
-            calls.received = std::min(calls.received, received);
-            calls.sent = std::min(calls.sent, received * (1 - handed_on(move)));
-        }
-        return calls;
-    };
-    std::vector<Calls> further;
-    further.reserve(at);
-    for (std::size_t i = at; i-- > 0;) further.push_back(least_of(loops_[i]));
-    const double slides = visits - visits / first.bound, kept = handed_on(step);
-    const double received = words * (1 + fewest(further, &Calls::received)) + fresh * slides;
-    const double sent = words * (1 + fewest(further, &Calls::sent)) + fresh * (1 - kept) * slides;
-    const bool exact = std::all_of(further.begin(), further.end(), [](auto& calls) { return calls.received == 1 && calls.sent == 1; });
-    if (exact && !kept) return {received, received, false};
-    return with_links(crossing, received, sent);
+    const int first = loops_[at - 1].dim;  // of the innermost loop that moves the tile
+    if (own_[t] >> first & 1) return {words * visits, words * visits, false};
+    if (windows_[t] >> first & 1) return least_words(crossing, frame, crossing.inner);
+    moving_.assign(loops_.rend() - at, loops_.rend());
+    return window_words(crossing, frame.tile.data());
 }
 
-// Tile, steps and neighbours of a receiver within all open loops.
-void Prover::find_steps(Crossing& crossing) const {
-    const int t = crossing.tensor, level = crossing.inner + 1;
-    const DataSpace& space = layer_.spaces[t];
-    std::vector<double> tile(dims_), step(dims_);
-    for (int d = 0; d < dims_; ++d) {
-        tile[d] = step[d] = reach_[std::size_t(crossing.inner) * dims_ + d][0];
-        for (int outer = level; outer <= first_open_; ++outer) step[d] *= scheme_.spatial[std::size_t(outer) * dims_ + d];
-        for (int outer = level + 1; outer < levels_; ++outer)
-            if (shared_[t] >> d & 1 && scheme_.spatial[std::size_t(outer) * dims_ + d] > 1) step.clear();
-        if (step.empty()) break;
-    }
-    crossing.words = volume(space, tile.data());
-    for (const fadiff::Rank& rank : space.ranks) {
-        int side_by_side = 0;
-        for (const auto& term : rank.terms) {
-            side_by_side += scheme_.spatial[std::size_t(level) * dims_ + term.dim] > 1;
-            if (!step.empty() && bounds_[term.dim] > 1 && term.coefficient * step[term.dim] < extent(rank, tile.data())) step.clear();
+// Words of a window, moved by the loops `moving_`, the innermost first. A call of a loop moves the tile by a step of this loop,
+// less one of each loop inside: all loops of levels further in, and those of its level that constraints put there, or may put.
+Prover::Words Prover::window_words(const Crossing& crossing, const double* tile) const {
+    const DataSpace& space = layer_.spaces[crossing.tensor];
+    const std::size_t ranks = space.ranks.size();
+    const Loop& first = moving_.front();
+    const double words = volume(space, tile);
+    double step[64];  // words in every rank, as all moves
+    extents_.resize(ranks);
+    for (std::size_t r = 0; r < ranks; ++r)
+        step[r] = space.move[r * dims_ + first.dim] * first.step, extents_[r] = extent(space.ranks[r], tile);
+    const double fresh = 1 - overlap(int(ranks), step, [&](int r) { return extents_[r]; }) / words;
+    near_.resize(crossing.apart.size() * ranks);
+    double* away = near_.data();
+    for (const auto& [tiles, share] : crossing.apart)
+        for (std::size_t r = 0; r < ranks; ++r, ++away) {
+            *away = 0;
+            for (int d = 0; d < dims_; ++d) *away += space.move[r * dims_ + d] * tiles[d] * tile[d];
         }
-        if (side_by_side > 1) step.clear();
+    // Receivers that find the words of a call at a neighbour, as a share, by a test of moves.
+    const auto handed_on = [&](auto possible) {
+        double most = 0;
+        for (std::size_t n = 0; n < crossing.apart.size(); ++n) {
+            const double* move = near_.data() + n * ranks;
+            if (!possible(move)) continue;
+            double sum = 0;
+            std::size_t other = 0;
+            for (const auto& [tiles, share] : crossing.apart) {
+                if (std::equal(move, move + ranks, near_.data() + other * ranks)) sum += share;
+                ++other;
+            }
+            most = std::max(most, sum);
+        }
+        return std::min(most, 1.0);
+    };
+    const double kept = handed_on([&](const double* move) { return std::equal(step, step + ranks, move); });
+    bool exact = !first.several && !kept;
+    double all = first.bound;
+    calls_.clear();
+    for (std::size_t i = 1; i < moving_.size(); ++i) {
+        const Loop& loop = moving_[i];
+        const std::uint8_t* place = loop.level < 0 ? nullptr : &place_[std::size_t(loop.level) * dims_];
+        // How far a call may move the tile in a rank. Loops that stand for several move it by any number of their steps.
+        struct Range {
+            double least, most, unit;
+            int unknown;
+        } range[64];
+        std::fill_n(range, ranks, Range{0, 0, 0, 0});
+        for (std::size_t j = 0; j < moving_.size(); ++j) {
+            const Loop& other = moving_[j];
+            const bool beside = j && j != i && other.level == loop.level;
+            if (other.level > loop.level || (beside && place && place[other.dim] > place[loop.dim])) continue;
+            const double from = !beside || (place && place[other.dim] < place[loop.dim]), to = other.several ? other.bound - 1 : 1;
+            for (std::size_t r = 0; r < ranks; ++r) {
+                const double one = space.move[r * dims_ + other.dim] * (i == j ? other.step : -other.step);
+                if (one == 0) continue;
+                range[r].least += std::min(one * from, one * to), range[r].most += std::max(one * from, one * to);
+                if (from != to) range[r].unit = one, ++range[r].unknown;
+            }
+        }
+        const auto possible = [&](const double* move) {
+            for (std::size_t r = 0; r < ranks; ++r) {
+                const auto& [least, most, unit, unknown] = range[r];
+                const double by = move ? move[r] : 0;
+                if (by < least || by > most || (unknown == 1 && std::fmod(by - least, unit) != 0)) return false;
+            }
+            return true;
+        };
+        Calls calls{loop.bound, 1, 1};  // shares of a tile that a call brings, at least, and sends
+        if (possible(nullptr)) calls.received = 0;
+        else if (possible(step)) calls.received = fresh;
+        calls.sent = std::min(calls.received, 1 - handed_on(possible));
+        if (possible(step)) calls.sent = std::min(calls.sent, fresh * (1 - kept));
+        exact &= calls.received == 1 && calls.sent == 1;
+        all *= loop.bound;
+        calls_.push_back(calls);
     }
-    if (windows_[t]) step.clear();
-    crossing.step = step;
-    std::map<std::vector<double>, double> near;
-    for (const auto& [tiles, share] : crossing.apart) {
-        std::vector<double> away(space.ranks.size());
-        for (std::size_t r = 0; r < away.size(); ++r)
-            for (int d = 0; d < dims_; ++d) away[r] += space.move[r * dims_ + d] * tiles[d] * tile[d];
-        near[away] += share;
-    }
-    crossing.near.assign(near.begin(), near.end());
+    // The innermost loop has all iterations of its dimension, or a factor of them.
+    const double slides = fresh * all * (1 - 1 / (first.several ? smallest_factor(first.bound) : first.bound));
+    const double received = words * (1 + fewest(calls_, &Calls::received) + slides);
+    const double sent = words * (1 + fewest(calls_, &Calls::sent) + slides * (1 - kept));
+    if (exact) return {received, received, false};
+    return with_links(crossing, received, sent);
 }
 
 // Words to a receiver within all open loops, the innermost of which goes over the dimension `first` and moves the tile. Then
 // all other loops, open or decided, stand outside and repeat its calls.
 Prover::Words Prover::moved_words(const Crossing& crossing, const Frame& frame, int level, int first) const {
     const int t = crossing.tensor;
-    const DataSpace& space = layer_.spaces[t];
     if (plain_[t] || own_[t] >> first & 1) {
-        double calls = frame.outside;
-        for (double iterations : iterations_) calls *= iterations;
-        return {crossing.words * calls, crossing.words * calls, false};
+        double words = volume(layer_.spaces[t], crossing.tile.data()) * frame.outside;
+        for (double iterations : iterations_) words *= iterations;
+        return {words, words, false};
     }
-    if (crossing.step.empty()) return least_words(crossing, frame, level);
-    // Loops of one level stand in the groups of its constraints; of those of several levels only the innermost one is certain.
-    const std::uint8_t* place = level == first_open_ ? &place_[std::size_t(level) * dims_] : nullptr;
-    // Whether a call of a loop over `d` can move the tile so far in a rank: by a step of this loop, less one of each loop inside.
-    // Loops of several levels over one dimension, together, move it by any number of their steps.
-    const auto reaches = [&](const fadiff::Rank& rank, int d, double move) {
-        double least = 0, most = 0, step = 0;
-        int unknown = 0;
-        const auto add = [&](double by, double from, double to) {
-            least += std::min(by * from, by * to), most += std::max(by * from, by * to);
-            if (from != to) step = by, ++unknown;
-        };
-        for (const auto& term : rank.terms) {
-            const double by = term.coefficient * crossing.step[term.dim], bound = iterations_[term.dim];
-            const double steps = place || smallest_factor(bound) == bound ? 1 : bound - 1;
-            if (term.dim == d) add(by, 1, steps);
-            else if (bound > 1 && place) add(-by, place[term.dim] < place[d], place[term.dim] <= place[d]);
-            else if (bound > 1) add(-by, term.dim == first, steps);
-        }
-        if (move < least || move > most) return false;
-        return unknown != 1 || std::fmod(move - least, step) == 0;
-    };
-    const auto moves = [&](int d, const std::vector<double>& by) {
-        for (std::size_t r = 0; r < by.size(); ++r)
-            if (!reaches(space.ranks[r], d, by[r])) return false;
-        return true;
-    };
-    still_.assign(space.ranks.size(), 0.0);
-    calls_.clear();
-    Calls innermost{};
-    double all = 1;
+    const Words least = least_words(crossing, frame, level);
+    if (crossing.step.empty() || windows_[t] >> first & 1) return least;
+    moving_.clear();
     for (int d = 0; d < dims_; ++d) {
         if (iterations_[d] == 1) continue;
-        double kept = 0;
-        for (const auto& [away, share] : crossing.near)
-            if (moves(d, away)) kept = std::max(kept, share);
-        const double received = !moves(d, still_);
-        const Calls calls{iterations_[d], received, received * (1 - std::min(kept, 1.0))};
-        if (d == first) innermost = calls;
-        else calls_.push_back(calls);
-        all *= iterations_[d];
+        const bool several = level > first_open_ && smallest_factor(iterations_[d]) < iterations_[d];
+        moving_.push_back({d, level > first_open_ ? -1 : level, iterations_[d], crossing.step[d], several});
+        if (d == first) std::swap(moving_.front(), moving_.back());
     }
-    // The innermost loop makes all calls but one in so many as it has iterations, which are a factor of all of its dimension.
-    const double own = all * (1 - 1 / (place ? innermost.bound : smallest_factor(innermost.bound)));
-    const double received = innermost.received * own + fewest(calls_, &Calls::received);
-    const double sent = innermost.sent * own + fewest(calls_, &Calls::sent);
-    const double words = crossing.words * frame.outside;
-    const Words least = least_words(crossing, frame, level);
-    return with_links(crossing, std::max(words * received, least.received), std::max(words * sent, least.sent));
+    moving_.insert(moving_.end(), loops_.rend() - frame.loops, loops_.rend());
+    const Words moved = window_words(crossing, crossing.tile.data());
+    return {std::max(moved.received, least.received), std::max(moved.sent, least.sent), true};
+}
+
+// The tile of a receiver within all open loops, and the points of one step of the innermost loop of each dimension; none where
+// outer levels have spatial loops over a window, whose temporal loops make steps of several lengths.
+void Prover::find_steps(Crossing& crossing) const {
+    crossing.tile.resize(dims_), crossing.step.resize(dims_);
+    for (int d = 0; d < dims_; ++d) crossing.tile[d] = reach_[std::size_t(crossing.inner) * dims_ + d][0];
+    for (int d = 0; d < dims_; ++d) {
+        double& step = crossing.step[d] = crossing.tile[d];
+        for (int level = crossing.inner + 1; level < levels_; ++level) {
+            const double spatial = scheme_.spatial[std::size_t(level) * dims_ + d];
+            if (level > first_open_ && shared_[crossing.tensor] >> d & 1 && spatial > 1) return crossing.step.clear();
+            step *= level <= first_open_ ? spatial : 1;
+        }
+    }
 }
 
 // Words received where neighbours hand on those that are not sent. Timeloop divides words over links by the receivers of all

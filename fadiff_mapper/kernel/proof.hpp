@@ -71,15 +71,12 @@ private:
         bool written = false, neighbours = false; // an output; receivers may hand on words of a window
         double first_inner = 0, first_outer = 0;  // words of an instance that are written before they are read
         std::map<std::vector<double>, double> apart;  // tiles from a receiver to a neighbour, [D]: share of receivers
-        // Of a receiver within all open loops: words of its tile, points of one step of the innermost loop of each dimension,
-        // [D], and moves to neighbours, [R], with the share of receivers. No steps: tiles of several steps may overlap.
-        double words = 0;
-        std::vector<double> step;
-        std::vector<std::pair<std::vector<double>, double>> near;
+        std::vector<double> tile, step;  // [D]; of a receiver within all open loops: its tile, and points of one step of these
     };
     struct Loop {
         int dim, level;
-        double bound, step;  // iterations; points from one to the next
+        double bound, step;    // iterations; points from one to the next
+        bool several = false;  // stands for loops of several levels: a step of one is at least `step`
     };
     struct Frame {  // loops further out than a level are decided
         std::vector<double> tile;           // [D]; points of the level's tile
@@ -108,6 +105,7 @@ private:
                 double& accessed) const;
     std::map<std::vector<double>, double> receivers_apart(int level, int t) const;
     Words decided_words(const Crossing& crossing, const Frame& frame) const;
+    Words window_words(const Crossing& crossing, const double* tile) const;
     Words with_links(const Crossing& crossing, double received, double sent) const;
     void find_steps(Crossing& crossing) const;
     Words moved_words(const Crossing& crossing, const Frame& frame, int level, int first) const;
@@ -162,8 +160,9 @@ private:
     std::vector<Mapping> waiting_;
     mutable std::vector<double> reads_, writes_;  // [L]; scratch
     mutable Frame bounded_;                       // scratch
-    mutable std::vector<double> still_;           // [R]; zeros; scratch
+    mutable std::vector<Loop> moving_;            // loops outside a receiver, from the innermost one that moves its tile; scratch
     mutable std::vector<Calls> calls_;            // scratch
+    mutable std::vector<double> near_;            // moves from a receiver to its neighbours; scratch
     mutable std::vector<double> iterations_;      // [D]; of the open loops over a dimension; scratch
     mutable std::vector<double> extents_;         // [R]; scratch
     struct Children {                             // scratch of the choices of one level's loops
