@@ -59,8 +59,9 @@ class Loop(NamedTuple):
 
     d: int
     level: int
-    bound: float  # iterations
-    step: float   # points from one to the next
+    bound: float           # iterations
+    step: float            # points from one to the next
+    several: bool = False  # stands for loops of several levels: a step of one is at least `step`
 
 
 class State(NamedTuple):
@@ -115,6 +116,10 @@ class Checker:
             "read", "fill", "update", "block", "clusters", "leak", "addr_gen", "read_bandwidth", "write_bandwidth",
             "shared_bandwidth", "gated")}
         self.scale = np.asarray(machine.bandwidth_scale)[..., 0].tolist()
+        orders = [level.temporal for level in self.space.levels]
+        self.inner = [len(loops.inner) for loops in orders]  # loops that constraints put innermost, then all between, and outer
+        self.place = [[min(list([*loops.inner, name]).index(name), len(loops.inner)) + (
+            loops.outer.index(name) + 1 if name in loops.outer else 0) for name in self.names] for loops in orders]
 
     def schemes(self) -> Iterator[tuple[tuple[Box, ...], tuple[tuple[bool, ...], ...]]]:
         """Spatial factors and kept data spaces, each by level: every choice with a layout that the meshes hold."""
@@ -189,6 +194,8 @@ class Checker:
         if any(self.bounds[d] not in self.reachable(self.levels - 1, d, tuple(level[d] for level in spatial))
                for d in self.dims):
             return None
+        self.open = next(i for i in range(self.levels) if i == self.levels - 1 or any(
+            max(self.reachable(i, d, along := tuple(level[d] for level in spatial))) > prod(along[:i + 1]) for d in self.dims))
         self.used = [prod(prod(level) for level in spatial[i + 1:]) for i in range(self.levels)]
         self.cycles = prod(self.bounds) / prod(map(prod, spatial))
         for i, t in itertools.product(range(self.levels), self.tensors):
@@ -255,62 +262,104 @@ class Checker:
         return tuple(sum(c * points[d] for d, c in rank) for rank in self.ranks[t])
 
     @cache  # noqa: B019
-    def left(self, t: int, level: int, spatial: tuple[Box, ...], tile: Box, move: Box) -> float:
-        """The share of receivers below a level, at least, that find a tile moved by so many words at no neighbour."""
-        least, extent, column = 1.0, spatial[level], np.array(move)[:, None]
-        if not self.neighbours(t, level - 1):
-            return 1.0
-        if any(sum(extent[d] > 1 for d, _ in rank) > 1 for rank in self.ranks[t]):
-            return 0.0  # receivers with words in common form groups of several sizes
-        for order, on_y in (layout[level] for layout in self.placed(spatial)):
+    def near(self, t: int, level: int, spatial: tuple[Box, ...], tile: Box) -> dict[Box, float]:
+        """Moves from a receiver below a level to a neighbour; the share of receivers, at most, with a neighbour there."""
+        extent, found = spatial[level], dict[Box, float]()
+        alike = [r for r, rank in enumerate(self.ranks[t]) if any(d in self.own[t] for d, _ in rank)]
+        for order, on_y in (layout[level] for layout in self.placed(spatial)) if self.neighbours(t, level - 1) else ():
             points, number = dict[int, Any](), np.arange(prod(extent))
             for d in sorted(order, key=lambda d: on_y[d]):  # receivers are numbered along X first
                 points[d], number = number % extent[d] * tile[d], number // extent[d]
-            offset, held = np.array(self.moved(t, points)), np.zeros(len(number), bool)
+            offset = np.array([np.broadcast_to(by, len(number)) for by in self.moved(t, points)])
             wide = int(max(prod(extent[d] for d in order if not on_y[d]), self.layer.arch.fanout(level)[0]))
-            for away, near in ((1, np.arange(1, len(held)) % wide > 0), (wide, True)):
-                apart = offset[:, away:] - offset[:, :-away]
-                held[:-away] |= near & (apart == column).all(axis=0)
-                held[away:] |= near & (-apart == column).all(axis=0)
-            least = min(least, 1 - held.mean())
-        return least
+            there: dict[Box, set[int]] = {}
+            for away, beside in ((1, np.arange(1, len(number)) % wide > 0), (wide, np.full(len(number[wide:]), True))):
+                for at in np.flatnonzero(beside).tolist():
+                    for here, other in ((at, at + away), (at + away, at)):
+                        move = tuple((offset[:, other] - offset[:, here]).tolist())
+                        there.setdefault(move, set()).add(here)
+            for move, receivers in there.items():
+                if not any(move[r] for r in alike):
+                    found[move] = max(found.get(move, 0), len(receivers) / len(number))
+        groups = any(sum(extent[d] > 1 for d, _ in rank) > 1 for rank in self.ranks[t])  # of several sizes, with equal words
+        return dict.fromkeys(found, 1.0) if groups else found
 
     def decided(self, t: int, inner: int, state: State) -> tuple[float, float, bool]:
         """Words received and sent over a crossing to the state's level, and whether they are no more than a bound.
 
-        Rule "tiles": words of the tile times visits. Rule "windows": the innermost loop that moves a window finds its
-        overlap in place; a loop further out moves the tile by its own step less one of each loop inside it, and may
-        find less to send, or nothing. Rule "neighbours": receivers side by side may hand on words.
+        Rule "tiles": words of the tile times visits.
         """
         words, visits = self.words(t, state.tile), state.visits[t]
         at = next((i for i, loop in enumerate(state.loops) if loop.d in self.relevant[t]), None)
         if self.plain[t] or at is None or state.loops[at].d in self.own[t]:
             return words * visits, words * visits, False
-        first, outer = state.loops[at], state.loops[at + 1:]
-        steps = {loop: self.moved(t, [loop.step * (d == loop.d) for d in self.dims]) for loop in state.loops[at:]}
-        whole = [1 + sum(c * (state.tile[d] - 1) for d, c in rank) for rank in self.ranks[t]]
-        fresh = words - prod(max(extent - abs(by), 0) for extent, by in zip(whole, steps[first], strict=True))
-        def fewest(loops: Iterable[tuple[float, float]]) -> float:
-            calls, outside = 1.0, 1.0
-            for bound, share in sorted(loops, key=lambda loop: -loop[1]):  # those that send less stand inside
-                calls, outside = calls + share * (bound - 1) * outside, outside * bound
-            return calls
-        left = partial(self.left, t, inner + 1, self.spatial, state.tile)
+        return self.window(t, inner, state.tile, state.loops[at:])
+
+    def window(self, t: int, inner: int, tile: Box, loops: Sequence[Loop]) -> tuple[float, float, bool]:
+        """The same of a window that the innermost of some loops moves.
+
+        Rule "windows": this loop finds its overlap in place; a loop further out moves the tile by its own step less one
+        of each loop inside it, and may find less to send, or nothing. Rule "neighbours": receivers may hand on words.
+        """
+        first, words, near = loops[0], self.words(t, tile), self.near(t, inner + 1, self.spatial, tile)
+        along = {loop: self.moved(t, [loop.step * (d == loop.d) for d in self.dims]) for loop in loops}
+        extents = [1 + sum(c * (tile[d] - 1) for d, c in rank) for rank in self.ranks[t]]
+        still, step = (0.0,) * len(extents), along[first]
+        fresh = 1 - prod(max(n - abs(by), 0) for n, by in zip(extents, step, strict=True)) / words
         calls = []  # of each loop outside: iterations, and the least share of a tile that a call brings, and sends
-        for loop in outer:
-            moving = [one for one in outer if one is not loop and one.d in self.relevant[t] - self.own[t]]
-            beside, brought, sent = [one for one in moving if one.level == loop.level], 1.0, 1.0
-            for some in () if loop.d in self.own[t] else itertools.product((0, 1), repeat=len(beside)):
-                inside = first, *(one for one in moving if one.level < loop.level), *itertools.compress(beside, some)
-                move = tuple(by - sum(steps[one][r] for one in inside) for r, by in enumerate(steps[loop]))
-                share = fresh / words if move == steps[first] else float(any(move))
-                brought, sent = min(brought, share), min(sent, share * left(move))
+        for loop in loops[1:]:
+            place = self.place[loop.level] if loop.level >= 0 else [0] * len(self.dims)
+            steps = []  # of this loop and those inside: how far one moves the tile, and how many there are, at least and at most
+            for other in loops:
+                beside = other is not first and other is not loop and other.level == loop.level
+                if other.level <= loop.level and not (beside and place[other.d] > place[loop.d]):
+                    certain = not beside or place[other.d] < place[loop.d]
+                    sign = 1 if other is loop else -1
+                    steps.append(([sign * by for by in along[other]], float(certain), other.bound - 1 if other.several else 1.0))
+            def possible(move: Box) -> bool:
+                for r, by in enumerate(move):
+                    rank = [(one[r], low, high) for one, low, high in steps if one[r]]  # noqa: B023
+                    free = [one for one, low, high in rank if low != high]
+                    least, most = (sum(pick(one * low, one * high) for one, low, high in rank) for pick in (min, max))
+                    if not least <= by <= most or (len(free) == 1 and (by - least) % free[0]):
+                        return False
+                return True
+            brought = 0.0 if possible(still) else fresh if possible(step) else 1.0
+            sent = min([brought, *((fresh if move == step else 1.0) * (1 - share) for move, share in near.items() if possible(move))])
             calls.append((loop.bound, brought, sent))
-        slides = fresh * (visits - visits / first.bound)
-        received = words * fewest((bound, brought) for bound, brought, _ in calls) + slides
-        sent = words * fewest((bound, sent) for bound, _, sent in calls) + slides * left(steps[first])
-        exact = received == sent and all(brought == 1 for _, brought, _ in calls)
-        return received, sent, not exact
+        def fewest(which: int) -> float:
+            found, outside = 1.0, 1.0
+            for one in sorted(calls, key=lambda one: -one[which]):  # loops that send less stand inside
+                found, outside = found + one[which] * (one[0] - 1) * outside, outside * one[0]
+            return found
+        run = next(f for f in itertools.count(2.0) if first.bound % f == 0) if first.several else first.bound
+        slides, kept = fresh * prod(loop.bound for loop in loops) * (1 - 1 / run), near.get(step, 0.0)
+        received, sent = words * (fewest(1) + slides), words * (fewest(2) + slides * (1 - kept))
+        return received, sent, first.several or kept > 0 or any(one[1:] != (1, 1) for one in calls)
+
+    def innermost(self, t: int, inner: int, state: State, left: Box, first: int) -> tuple[float, float, bool]:
+        """The same for a receiver within all open loops, where the innermost one goes over `first` and moves the tile.
+
+        Rule "innermost loop": all other loops stand outside and repeat its calls. `left`: iterations in each dimension.
+        """
+        tile = tuple(min(self.reachable(inner, d, tuple(level[d] for level in self.spatial))) for d in self.dims)
+        if self.plain[t] or first in self.own[t]:
+            words = self.words(t, tile) * state.outside * prod(left)
+            return words, words, False
+        received, sent, _ = self.least(t, inner, state)
+        wide = self.spatial[self.open + 1:]
+        if not any(level[d] > 1 for level in wide for d in self.shared[t]):
+            several = state.level > self.open
+            loops = [Loop(d, -1 if several else state.level, left[d], tile[d] * prod(
+                level[d] for level in self.spatial[inner + 1:self.open + 1]), several and self.composite(left[d]))
+                for d in sorted(self.dims, key=lambda d: d != first) if left[d] > 1]
+            moved = self.window(t, inner, tile, (*loops, *state.loops))
+            received, sent = max(received, moved[0]), max(sent, moved[1])
+        return received, sent, True
+
+    @staticmethod
+    def composite(whole: float) -> bool:
+        return any(whole % factor == 0 for factor in range(2, int(whole ** 0.5) + 1))
 
     def least(self, t: int, inner: int, state: State) -> tuple[float, float, bool]:
         """The same for a receiver within the state's level, or that level.
@@ -334,12 +383,24 @@ class Checker:
         return touched * visits, touched * (apart if self.neighbours(t, inner) else visits), True
 
     def bound(self, state: State) -> float:
-        """The bound of all mappings with a state's loops."""
+        """The bound of all mappings with a state's loops: the least of all loops that can be innermost."""
         self.counted += 1
+        left = tuple(points / prod(level[d] for level in self.spatial[:state.level + 1]) for d, points in enumerate(state.tile))
+        looping = [d for d in self.dims if left[d] > 1]
+        if state.level < self.open or not looping:
+            return self.value(state, left, None)
+        certain = [d for d in sorted(looping, key=lambda d: self.place[state.level][d])
+                   if self.place[state.level][d] < self.inner[state.level]] if state.level == self.open else []
+        return min(self.value(state, left, d) for d in certain[:1] or looping)
+
+    def value(self, state: State, left: Box, first: int | None) -> float:
+        """The same where the innermost open loop goes over `first`."""
         whole = state
         for t, inner, outer in self.crossings:
             if 0 <= inner < state.level:
-                whole = self.charged(whole, t, inner, outer, *self.least(t, inner, state))
+                moved = first in self.relevant[t] and inner < self.open
+                whole = self.charged(whole, t, inner, outer, *(self.innermost(t, inner, state, left, first) if moved
+                                                               else self.least(t, inner, state)))
         busy = self.cycles
         for i, (read, written) in enumerate(zip(whole.reads, whole.writes, strict=True)):  # rule "bandwidths"
             for name, asked in (("read", read), ("write", written), ("shared", read + written)):

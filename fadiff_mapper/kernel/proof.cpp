@@ -214,9 +214,12 @@ void Prover::charge(const Crossing& crossing, const Words& words, double& energy
         asked_for[level] += amount * layer_.bandwidth_scale[std::size_t(level) * tensors_ + crossing.tensor];
         if (level == levels_ - 1) accessed += elements * used_[level];
     };
+    // Neighbours hand on the words that are not sent, which Timeloop divides by the receivers of all instances of the level outside.
+    const double from_outside = std::min(words.received, words.sent);
+    const double filling = from_outside + (words.received - from_outside) / used_[inner + 1];
     // Timeloop rounds averages over windows; other words are whole numbers.
-    const double sent = std::ceil(words.sent * crossing.scatter - 0.5 - 1e-6);
-    const double received = words.loose ? std::max(std::ceil(words.received - 1 - 1e-6), 0.0) : std::floor(words.received + 1e-6);
+    const double sent = std::ceil(from_outside * crossing.scatter - 0.5 - 1e-6);
+    const double received = words.loose ? std::max(std::ceil(filling - 1 - 1e-6), 0.0) : std::floor(filling + 1e-6);
     const double asked = crossing.written ? std::max(sent - crossing.first_outer, 0.0) : sent;
     // where words come up more than once they are partial sums (MORE in evaluate.cpp)
     const bool sums = crossing.written && asked > crossing.first_outer * 1e-9;
@@ -376,7 +379,7 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
     const double received = words * (1 + fewest(calls_, &Calls::received) + slides);
     const double sent = words * (1 + fewest(calls_, &Calls::sent) + slides * (1 - kept));
     if (exact) return {received, received, false};
-    return with_links(crossing, received, sent);
+    return {received, sent, true};
 }
 
 // Words to a receiver within all open loops, the innermost of which goes over the dimension `first` and moves the tile. Then
@@ -417,13 +420,6 @@ void Prover::find_steps(Crossing& crossing) const {
     }
 }
 
-// Words received where neighbours hand on those that are not sent. Timeloop divides words over links by the receivers of all
-// instances of the level outside, where there are several.
-Prover::Words Prover::with_links(const Crossing& crossing, double received, double sent) const {
-    sent = std::min(received, sent);
-    return {sent + (received - sent) / used_[crossing.inner + 1], sent, true};
-}
-
 // Words over a crossing whose receiver lies within the given level, or is that level: at least those that the tile of the
 // level touches, again for every visit.
 Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, int level) const {
@@ -451,7 +447,7 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
     const double touched = std::max(distinct(t, tile, true), distinct(t, grown, false)) / inside;
     if (!crossing.neighbours) return {touched * repeated, touched * repeated, true};
     // Neighbours may hand on all that an earlier call delivered to any of them; receivers further in share the level's tile.
-    return with_links(crossing, touched * repeated, level > crossing.inner ? touched * apart : 0);
+    return {touched * repeated, level > crossing.inner ? touched * apart : 0, true};
 }
 
 // The bound of all mappings whose loops outside a level are those of a frame: the least of all loops that can be innermost.

@@ -88,7 +88,7 @@ private:
         std::size_t loops = 0;              // of `loops_`
     };
     struct Words {
-        double received, sent;  // by one receiver; by the sender, for each receiver with words of its own
+        double received, sent;  // by one receiver, from neighbours too; by the sender, for each receiver with words of its own
         bool loose = false;     // not exact
     };
     struct Calls {
@@ -106,7 +106,6 @@ private:
     std::map<std::vector<double>, double> receivers_apart(int level, int t) const;
     Words decided_words(const Crossing& crossing, const Frame& frame) const;
     Words window_words(const Crossing& crossing, const double* tile) const;
-    Words with_links(const Crossing& crossing, double received, double sent) const;
     void find_steps(Crossing& crossing) const;
     Words moved_words(const Crossing& crossing, const Frame& frame, int level, int first) const;
     Words least_words(const Crossing& crossing, const Frame& frame, int level) const;
