@@ -19,9 +19,9 @@ constexpr double MOST_ORDERS = 40'000;
 Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric)
     : layer_(layer), bounds_(std::move(bounds)), open_(std::move(open)), metric_(metric), levels_(layer.levels),
       dims_(layer.dims), tensors_(layer.tensors), plain_(tensors_), own_(tensors_), shared_(tensors_), windows_(tensors_),
-      scatter_(std::size_t(levels_) * tensors_), used_(levels_), per_block_(levels_), leaking_(levels_),
-      fixed_reads_(levels_), fixed_writes_(levels_), orders_(levels_), place_(std::size_t(levels_) * dims_), iterations_(dims_), cheaper_(dims_), chosen_(levels_, LevelLoops{std::vector<double>(dims_, 1.0),
-      std::vector<std::uint8_t>(dims_)}), work_(layer), reads_(levels_), writes_(levels_),
+      place_(std::size_t(levels_) * dims_), scatter_(std::size_t(levels_) * tensors_), used_(levels_), per_block_(levels_), leaking_(levels_),
+      fixed_reads_(levels_), fixed_writes_(levels_), cheaper_(dims_), orders_(levels_),
+      chosen_(levels_, LevelLoops{std::vector<double>(dims_, 1.0), std::vector<std::uint8_t>(dims_)}), work_(layer), reads_(levels_), writes_(levels_), iterations_(dims_),
       children_(levels_, {std::vector<std::vector<double>>(dims_), std::vector<std::size_t>(dims_), std::vector<double>(dims_)}) {
     reach_.resize(std::size_t(levels_) * dims_);
     for (double bound : bounds_) macs_ *= bound;
@@ -51,10 +51,10 @@ Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, M
         }
     }
     for (int level = 0; level < levels_; ++level) {
-        const auto& [inner, between, outer] = std::tie(open_.inner[level], open_.between[level], open_.outer[level]);
-        for (std::size_t i = 0; i < inner.size(); ++i) place_[std::size_t(level) * dims_ + inner[i]] = std::uint8_t(i);
-        for (std::size_t i = 0; i < between.size(); ++i) place_[std::size_t(level) * dims_ + between[i]] = std::uint8_t(inner.size());
-        for (std::size_t i = 0; i < outer.size(); ++i) place_[std::size_t(level) * dims_ + outer[i]] = std::uint8_t(inner.size() + 1 + i);
+        std::uint8_t at = 0, *place = &place_[std::size_t(level) * dims_];
+        for (int d : open_.inner[level]) place[d] = at++;
+        for (int d : open_.between[level]) place[d] = at;
+        for (int d : open_.outer[level]) place[d] = ++at;
         Frame frame;
         frame.tile.resize(dims_), frame.visits.resize(tensors_), frame.reads.resize(levels_), frame.writes.resize(levels_);
         frames_.push_back(frame);
@@ -67,6 +67,7 @@ static bool divides(double part, double whole) {
     return quotient == std::floor(quotient) && quotient >= 1;
 }
 
+// The least prime factor of a whole number above 1.
 static double smallest_factor(double whole) {
     double factor = 2;
     while (factor * factor <= whole && !divides(factor, whole)) ++factor;
@@ -214,7 +215,7 @@ void Prover::charge(const Crossing& crossing, const Words& words, double& energy
         asked_for[level] += amount * layer_.bandwidth_scale[std::size_t(level) * tensors_ + crossing.tensor];
         if (level == levels_ - 1) accessed += elements * used_[level];
     };
-    // Neighbours hand on the words that are not sent, which Timeloop divides by the receivers of all instances of the level outside.
+    // Neighbours hand on words that are not sent, which Timeloop divides by the receivers of all instances outside.
     const double from_outside = std::min(words.received, words.sent);
     const double filling = from_outside + (words.received - from_outside) / used_[inner + 1];
     // Timeloop rounds averages over windows; other words are whole numbers.
@@ -297,42 +298,29 @@ Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame
     return window_words(crossing, frame.tile.data());
 }
 
-// Words of a window, moved by the loops `moving_`, the innermost first. A call of a loop moves the tile by a step of this loop,
-// less one of each loop inside: all loops of levels further in, and those of its level that constraints put there, or may put.
+// Words of a window, moved by the loops `moving_`, the innermost first. A call of a loop moves the tile by a step of this
+// loop, less one of each loop inside: all loops of levels further in, and those of its level that constraints put there,
+// or may put there.
 Prover::Words Prover::window_words(const Crossing& crossing, const double* tile) const {
     const DataSpace& space = layer_.spaces[crossing.tensor];
     const std::size_t ranks = space.ranks.size();
     const Loop& first = moving_.front();
     const double words = volume(space, tile);
-    double step[64];  // words in every rank, as all moves
+    const double still[64] = {};  // moves, in words of every rank: none, and a step of the innermost loop
+    double step[64];
     extents_.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r)
         step[r] = space.move[r * dims_ + first.dim] * first.step, extents_[r] = extent(space.ranks[r], tile);
     const double fresh = 1 - overlap(int(ranks), step, [&](int r) { return extents_[r]; }) / words;
-    near_.resize(crossing.apart.size() * ranks);
-    double* away = near_.data();
-    for (const auto& [tiles, share] : crossing.apart)
-        for (std::size_t r = 0; r < ranks; ++r, ++away) {
-            *away = 0;
-            for (int d = 0; d < dims_; ++d) *away += space.move[r * dims_ + d] * tiles[d] * tile[d];
+    double kept = 0;  // share of receivers that find the words of such a step at a neighbour
+    near_.clear();
+    for (const auto& [tiles, share] : crossing.apart) {
+        for (std::size_t r = 0; r < ranks; ++r) {
+            double& away = near_.emplace_back(0);
+            for (int d = 0; d < dims_; ++d) away += space.move[r * dims_ + d] * tiles[d] * tile[d];
         }
-    // Receivers that find the words of a call at a neighbour, as a share, by a test of moves.
-    const auto handed_on = [&](auto possible) {
-        double most = 0;
-        for (std::size_t n = 0; n < crossing.apart.size(); ++n) {
-            const double* move = near_.data() + n * ranks;
-            if (!possible(move)) continue;
-            double sum = 0;
-            std::size_t other = 0;
-            for (const auto& [tiles, share] : crossing.apart) {
-                if (std::equal(move, move + ranks, near_.data() + other * ranks)) sum += share;
-                ++other;
-            }
-            most = std::max(most, sum);
-        }
-        return std::min(most, 1.0);
-    };
-    const double kept = handed_on([&](const double* move) { return std::equal(step, step + ranks, move); });
+        if (std::equal(step, step + ranks, near_.end() - ranks)) kept = share;
+    }
     bool exact = !first.several && !kept;
     double all = first.bound;
     calls_.clear();
@@ -349,7 +337,8 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
             const Loop& other = moving_[j];
             const bool beside = j && j != i && other.level == loop.level;
             if (other.level > loop.level || (beside && place && place[other.dim] > place[loop.dim])) continue;
-            const double from = !beside || (place && place[other.dim] < place[loop.dim]), to = other.several ? other.bound - 1 : 1;
+            const double from = !beside || (place && place[other.dim] < place[loop.dim]);
+            const double to = other.several ? other.bound - 1 : 1;
             for (std::size_t r = 0; r < ranks; ++r) {
                 const double one = space.move[r * dims_ + other.dim] * (i == j ? other.step : -other.step);
                 if (one == 0) continue;
@@ -360,16 +349,18 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
         const auto possible = [&](const double* move) {
             for (std::size_t r = 0; r < ranks; ++r) {
                 const auto& [least, most, unit, unknown] = range[r];
-                const double by = move ? move[r] : 0;
-                if (by < least || by > most || (unknown == 1 && std::fmod(by - least, unit) != 0)) return false;
+                if (move[r] < least || move[r] > most || (unknown == 1 && std::fmod(move[r] - least, unit) != 0)) return false;
             }
             return true;
         };
         Calls calls{loop.bound, 1, 1};  // shares of a tile that a call brings, at least, and sends
-        if (possible(nullptr)) calls.received = 0;
-        else if (possible(step)) calls.received = fresh;
-        calls.sent = std::min(calls.received, 1 - handed_on(possible));
-        if (possible(step)) calls.sent = std::min(calls.sent, fresh * (1 - kept));
+        if (possible(step)) calls.received = fresh, calls.sent = fresh * (1 - kept);
+        if (possible(still)) calls.received = calls.sent = 0;
+        const double* away = near_.data();
+        for (const auto& [tiles, share] : crossing.apart) {
+            if (!std::equal(step, step + ranks, away) && possible(away)) calls.sent = std::min(calls.sent, 1 - share);
+            away += ranks;
+        }
         exact &= calls.received == 1 && calls.sent == 1;
         all *= loop.bound;
         calls_.push_back(calls);
