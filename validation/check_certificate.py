@@ -3,11 +3,9 @@
 A certificate claims that no legal mapping of a layer has a metric below a *limit*, the value of a given mapping over
 1 + gap. It holds all *parts* of the map space with a bound below the limit: schemes (spatial factors, and what
 levels keep), in them choices of the temporal loops of the outermost level, then of the next, down to mappings. This
-program divides the map space in the same way, computes every bound anew, and accepts if
-
-1. the mapping is legal and has the value that is claimed;
-2. the parts below the limit are those of the certificate, with the same bounds;
-3. mappings of parts that cannot be divided further have no value below the limit.
+program divides the map space in the same way, computes every bound anew, and accepts if the given mapping is legal and
+has its value, the parts below the limit and their bounds are the certificate's, and no mapping of a part that cannot be
+divided is below the limit.
 
 It takes from the package the reading of the input, the factors and orders that constraints leave open, and the exact
 evaluation of mappings. `docs/theory/lower_bound.md` states and proves the rules, by the names that they have here.
@@ -27,7 +25,7 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.spec import Spec, metric_of
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined
@@ -54,6 +52,18 @@ def same(a: float, b: float) -> bool:
     return abs(a - b) <= SAME * max(abs(a), abs(b))
 
 
+def least_factor(whole: float) -> float:
+    return next((float(factor) for factor in range(2, int(whole ** 0.5) + 1) if whole % factor == 0), whole)
+
+
+def fewest(loops: Iterable[Sequence[float]]) -> float:
+    """Tiles of all calls of some loops, each with its iterations and share of a tile: those that send less inside."""
+    calls, outside = 1.0, 1.0
+    for bound, share in sorted(loops, key=lambda loop: -loop[1]):
+        calls, outside = calls + share * (bound - 1) * outside, outside * bound
+    return calls
+
+
 class Loop(NamedTuple):
     """A temporal loop outside."""
 
@@ -69,8 +79,6 @@ class State(NamedTuple):
 
     level: int
     tile: Box                   # of the level
-    visits: tuple[float, ...]   # [T]; iterations of the innermost loop that moves the tile and of all outside
-    outside: float              # iterations of all loops
     loops: tuple[Loop, ...]     # innermost first
     energy: float               # pJ
     accessed: float             # accesses of the outermost level
@@ -116,10 +124,9 @@ class Checker:
             "read", "fill", "update", "block", "clusters", "leak", "addr_gen", "read_bandwidth", "write_bandwidth",
             "shared_bandwidth", "gated")}
         self.scale = np.asarray(machine.bandwidth_scale)[..., 0].tolist()
-        orders = [level.temporal for level in self.space.levels]
-        self.inner = [len(loops.inner) for loops in orders]  # loops that constraints put innermost, then all between, and outer
-        self.place = [[min(list([*loops.inner, name]).index(name), len(loops.inner)) + (
-            loops.outer.index(name) + 1 if name in loops.outer else 0) for name in self.names] for loops in orders]
+        self.place = [[(*loops.inner, name).index(name) + (name, *loops.outer).index(name, name in loops.outer)
+                       for name in self.names] for loops in (level.temporal for level in self.space.levels)]
+        self.place.append([0] * len(self.names))  # of loops of several levels, level -1
 
     def schemes(self) -> Iterator[tuple[tuple[Box, ...], tuple[tuple[bool, ...], ...]]]:
         """Spatial factors and kept data spaces, each by level: every choice with a layout that the meshes hold."""
@@ -194,8 +201,9 @@ class Checker:
         if any(self.bounds[d] not in self.reachable(self.levels - 1, d, tuple(level[d] for level in spatial))
                for d in self.dims):
             return None
+        along = [tuple(level[d] for level in spatial) for d in self.dims]
         self.open = next(i for i in range(self.levels) if i == self.levels - 1 or any(
-            max(self.reachable(i, d, along := tuple(level[d] for level in spatial))) > prod(along[:i + 1]) for d in self.dims))
+            max(self.reachable(i, d, along[d])) > prod(along[d][:i + 1]) for d in self.dims))  # innermost with choices
         self.used = [prod(prod(level) for level in spatial[i + 1:]) for i in range(self.levels)]
         self.cycles = prod(self.bounds) / prod(map(prod, spatial))
         for i, t in itertools.product(range(self.levels), self.tensors):
@@ -209,8 +217,8 @@ class Checker:
                 return None
             self.crossings += [(t, inner, outer) for inner, outer in itertools.pairwise((-1, *kept))]
         zeros = (0.0,) * self.levels
-        state = State(self.levels - 1, self.bounds, (1.0,) * len(self.tensors), 1.0, (),
-                      prod(self.bounds) * float(self.layer.machine.compute_energy), 0.0, zeros, zeros, loose)
+        energy = prod(self.bounds) * float(self.layer.machine.compute_energy)
+        state = State(self.levels - 1, self.bounds, (), energy, 0.0, zeros, zeros, loose)
         for t, inner, outer in self.crossings:
             if inner < 0:  # rule "arithmetic": a word per cycle, unless neighbours hand it on
                 linked = bool(self.layer.reuse.linked[0, t]) and prod(spatial[0]) > 1
@@ -263,103 +271,85 @@ class Checker:
 
     @cache  # noqa: B019
     def near(self, t: int, level: int, spatial: tuple[Box, ...], tile: Box) -> dict[Box, float]:
-        """Moves from a receiver below a level to a neighbour; the share of receivers, at most, with a neighbour there."""
+        """Moves from receivers below a level to a neighbour; the share of receivers, at most, that have one there."""
         extent, found = spatial[level], dict[Box, float]()
-        alike = [r for r, rank in enumerate(self.ranks[t]) if any(d in self.own[t] for d, _ in rank)]
+        groups = any(sum(extent[d] > 1 for d, _ in rank) > 1 for rank in self.ranks[t])  # with equal words, of any size
         for order, on_y in (layout[level] for layout in self.placed(spatial)) if self.neighbours(t, level - 1) else ():
-            points, number = dict[int, Any](), np.arange(prod(extent))
+            points, number, there = dict[int, Any](), np.arange(prod(extent)), dict[Box, set[int]]()
             for d in sorted(order, key=lambda d: on_y[d]):  # receivers are numbered along X first
                 points[d], number = number % extent[d] * tile[d], number // extent[d]
-            offset = np.array([np.broadcast_to(by, len(number)) for by in self.moved(t, points)])
+            offset = np.array([by + 0 * number for by in self.moved(t, points)]).T
             wide = int(max(prod(extent[d] for d in order if not on_y[d]), self.layer.arch.fanout(level)[0]))
-            there: dict[Box, set[int]] = {}
-            for away, beside in ((1, np.arange(1, len(number)) % wide > 0), (wide, np.full(len(number[wide:]), True))):
-                for at in np.flatnonzero(beside).tolist():
-                    for here, other in ((at, at + away), (at + away, at)):
-                        move = tuple((offset[:, other] - offset[:, here]).tolist())
-                        there.setdefault(move, set()).add(here)
+            for here, other in itertools.permutations(range(len(offset)), 2):
+                if abs(here - other) == wide or (abs(here - other) == 1 and here // wide == other // wide):
+                    there.setdefault(tuple((offset[other] - offset[here]).tolist()), set()).add(here)
             for move, receivers in there.items():
-                if not any(move[r] for r in alike):
-                    found[move] = max(found.get(move, 0), len(receivers) / len(number))
-        groups = any(sum(extent[d] > 1 for d, _ in rank) > 1 for rank in self.ranks[t])  # of several sizes, with equal words
-        return dict.fromkeys(found, 1.0) if groups else found
+                if not any(by for by, rank in zip(move, self.ranks[t], strict=True) if rank[0][0] in self.own[t]):
+                    found[move] = max(found.get(move, 0), 1.0 if groups else len(receivers) / len(offset))
+        return found
 
-    def decided(self, t: int, inner: int, state: State) -> tuple[float, float, bool]:
-        """Words received and sent over a crossing to the state's level, and whether they are no more than a bound.
+    def moving(self, t: int, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
+        """Some loops, the innermost first, from the first one that moves a tile."""
+        return loops[next((i for i, loop in enumerate(loops) if loop.d in self.relevant[t]), len(loops)):]
 
-        Rule "tiles": words of the tile times visits.
+    def decided(self, t: int, inner: int, tile: Box, loops: tuple[Loop, ...]) -> tuple[float, float, bool]:
+        """Words received and sent over a crossing to a tile with all loops outside; whether they are only a bound.
+
+        Rule "tiles": a tile is sent again for the innermost loop that moves it and all outside. Rule "windows": this
+        loop finds its overlap in place; a loop further out moves the tile by its own step less one of each loop inside
+        it, and may find less to send, or nothing. Rule "neighbours": receivers side by side may hand on words.
         """
-        words, visits = self.words(t, state.tile), state.visits[t]
-        at = next((i for i, loop in enumerate(state.loops) if loop.d in self.relevant[t]), None)
-        if self.plain[t] or at is None or state.loops[at].d in self.own[t]:
-            return words * visits, words * visits, False
-        return self.window(t, inner, state.tile, state.loops[at:])
-
-    def window(self, t: int, inner: int, tile: Box, loops: Sequence[Loop]) -> tuple[float, float, bool]:
-        """The same of a window that the innermost of some loops moves.
-
-        Rule "windows": this loop finds its overlap in place; a loop further out moves the tile by its own step less one
-        of each loop inside it, and may find less to send, or nothing. Rule "neighbours": receivers may hand on words.
-        """
-        first, words, near = loops[0], self.words(t, tile), self.near(t, inner + 1, self.spatial, tile)
+        words, loops = self.words(t, tile), self.moving(t, loops)
+        if self.plain[t] or not loops or loops[0].d in self.own[t]:
+            words *= prod(loop.bound for loop in loops)
+            return words, words, False
+        first, near = loops[0], self.near(t, inner + 1, self.spatial, tile)
         along = {loop: self.moved(t, [loop.step * (d == loop.d) for d in self.dims]) for loop in loops}
-        extents = [1 + sum(c * (tile[d] - 1) for d, c in rank) for rank in self.ranks[t]]
-        still, step = (0.0,) * len(extents), along[first]
+        step, extents = along[first], [1 + sum(c * (tile[d] - 1) for d, c in rank) for rank in self.ranks[t]]
         fresh = 1 - prod(max(n - abs(by), 0) for n, by in zip(extents, step, strict=True)) / words
         calls = []  # of each loop outside: iterations, and the least share of a tile that a call brings, and sends
         for loop in loops[1:]:
-            place = self.place[loop.level] if loop.level >= 0 else [0] * len(self.dims)
-            steps = []  # of this loop and those inside: how far one moves the tile, and how many there are, at least and at most
+            steps = []  # of this loop and all inside: how far one moves the tile; how many, at least and at most
             for other in loops:
-                beside = other is not first and other is not loop and other.level == loop.level
-                if other.level <= loop.level and not (beside and place[other.d] > place[loop.d]):
-                    certain = not beside or place[other.d] < place[loop.d]
-                    sign = 1 if other is loop else -1
-                    steps.append(([sign * by for by in along[other]], float(certain), other.bound - 1 if other.several else 1.0))
-            def possible(move: Box) -> bool:
-                for r, by in enumerate(move):
-                    rank = [(one[r], low, high) for one, low, high in steps if one[r]]  # noqa: B023
-                    free = [one for one, low, high in rank if low != high]
-                    least, most = (sum(pick(one * low, one * high) for one, low, high in rank) for pick in (min, max))
-                    if not least <= by <= most or (len(free) == 1 and (by - least) % free[0]):
-                        return False
-                return True
-            brought = 0.0 if possible(still) else fresh if possible(step) else 1.0
-            sent = min([brought, *((fresh if move == step else 1.0) * (1 - share) for move, share in near.items() if possible(move))])
-            calls.append((loop.bound, brought, sent))
-        def fewest(which: int) -> float:
-            found, outside = 1.0, 1.0
-            for one in sorted(calls, key=lambda one: -one[which]):  # loops that send less stand inside
-                found, outside = found + one[which] * (one[0] - 1) * outside, outside * one[0]
-            return found
-        run = next(f for f in itertools.count(2.0) if first.bound % f == 0) if first.several else first.bound
+                beside = other not in (first, loop) and other.level == loop.level
+                further_in = self.place[loop.level][loop.d] - self.place[loop.level][other.d] if beside else 1
+                if other.level <= loop.level and further_in >= 0:
+                    steps.append(([by if other is loop else -by for by in along[other]],
+                                  1.0 if further_in else 0.0, other.bound - 1 if other.several else 1.0))
+            reached = partial(self.reached, steps)
+            brought = 0.0 if reached((0.0,) * len(step)) else fresh if reached(step) else 1.0
+            calls.append((loop.bound, brought, min([brought, *(
+                (fresh if move == step else 1) * (1 - share) for move, share in near.items() if reached(move))])))
+        run = least_factor(first.bound) if first.several else first.bound  # iterations of the innermost loop, at least
         slides, kept = fresh * prod(loop.bound for loop in loops) * (1 - 1 / run), near.get(step, 0.0)
-        received, sent = words * (fewest(1) + slides), words * (fewest(2) + slides * (1 - kept))
+        received, sent = (words * (share + slides * left) for share, left in zip(map(
+            fewest, ([one[:2] for one in calls], [one[::2] for one in calls])), (1, 1 - kept), strict=True))
         return received, sent, first.several or kept > 0 or any(one[1:] != (1, 1) for one in calls)
 
+    def reached(self, steps: Sequence[tuple[Sequence[float], float, float]], move: Box) -> bool:
+        """Whether some number of steps in the given ranges can move a tile so far; true where that is hard to tell."""
+        for r, by in enumerate(move):
+            rank = [(one[r], low, high) for one, low, high in steps if one[r]]
+            least, most = (sum(pick(one * low, one * high) for one, low, high in rank) for pick in (min, max))
+            free = [one for one, low, high in rank if low != high]
+            if not least <= by <= most or (len(free) == 1 and (by - least) % free[0]):
+                return False
+        return True
+
     def innermost(self, t: int, inner: int, state: State, left: Box, first: int) -> tuple[float, float, bool]:
-        """The same for a receiver within all open loops, where the innermost one goes over `first` and moves the tile.
+        """The same for a receiver within all open loops, `left` iterations of each dimension.
 
-        Rule "innermost loop": all other loops stand outside and repeat its calls. `left`: iterations in each dimension.
+        Rule "innermost loop": where it goes over `first`, which moves the tile, all others repeat its calls.
         """
+        several, spatial = state.level > self.open, self.spatial[inner + 1:self.open + 1]
+        shared, wide = self.shared[t], self.spatial[self.open + 1:]
+        if first in shared and any(level[d] > 1 for level in wide for d in shared):
+            return self.least(t, inner, state)  # steps have several lengths
         tile = tuple(min(self.reachable(inner, d, tuple(level[d] for level in self.spatial))) for d in self.dims)
-        if self.plain[t] or first in self.own[t]:
-            words = self.words(t, tile) * state.outside * prod(left)
-            return words, words, False
-        received, sent, _ = self.least(t, inner, state)
-        wide = self.spatial[self.open + 1:]
-        if not any(level[d] > 1 for level in wide for d in self.shared[t]):
-            several = state.level > self.open
-            loops = [Loop(d, -1 if several else state.level, left[d], tile[d] * prod(
-                level[d] for level in self.spatial[inner + 1:self.open + 1]), several and self.composite(left[d]))
-                for d in sorted(self.dims, key=lambda d: d != first) if left[d] > 1]
-            moved = self.window(t, inner, tile, (*loops, *state.loops))
-            received, sent = max(received, moved[0]), max(sent, moved[1])
-        return received, sent, True
-
-    @staticmethod
-    def composite(whole: float) -> bool:
-        return any(whole % factor == 0 for factor in range(2, int(whole ** 0.5) + 1))
+        loops = [Loop(d, -1 if several else state.level, left[d], tile[d] * prod(level[d] for level in spatial),
+                      several and least_factor(left[d]) < left[d])
+                 for d in sorted(self.dims, key=lambda d: d != first) if left[d] > 1]
+        return self.decided(t, inner, tile, (*loops, *state.loops))
 
     def least(self, t: int, inner: int, state: State) -> tuple[float, float, bool]:
         """The same for a receiver within the state's level, or that level.
@@ -367,10 +357,10 @@ class Checker:
         Rule "inner levels": the words of the level's tile cross again for every visit, and for every loop outside where
         the receiver cannot hold its share. Rule "unions": of windows the distinct words of all loops over them.
         """
-        inside, visits = self.between(t, inner, state.level), state.visits[t]
+        inside, visits = self.between(t, inner, state.level), prod(loop.bound for loop in self.moving(t, state.loops))
         if self.plain[t]:
             words, room = self.words(t, state.tile) / inside, self.usable[inner]
-            words *= state.outside if room is not None and words > room else visits
+            words *= prod(loop.bound for loop in state.loops) if room is not None and words > room else visits
             return words, words, False
         grown, apart, own = list(state.tile), 1.0, self.levels  # own: innermost level with a loop over such a rank
         for loop in state.loops:
@@ -385,13 +375,13 @@ class Checker:
     def bound(self, state: State) -> float:
         """The bound of all mappings with a state's loops: the least of all loops that can be innermost."""
         self.counted += 1
-        left = tuple(points / prod(level[d] for level in self.spatial[:state.level + 1]) for d, points in enumerate(state.tile))
-        looping = [d for d in self.dims if left[d] > 1]
+        inside = self.spatial[:state.level + 1]
+        left = tuple(points / prod(level[d] for level in inside) for d, points in enumerate(state.tile))
+        looping, place = [d for d in self.dims if left[d] > 1], self.place[state.level]
         if state.level < self.open or not looping:
             return self.value(state, left, None)
-        certain = [d for d in sorted(looping, key=lambda d: self.place[state.level][d])
-                   if self.place[state.level][d] < self.inner[state.level]] if state.level == self.open else []
-        return min(self.value(state, left, d) for d in certain[:1] or looping)
+        least = min(place[d] for d in looping)
+        return min(self.value(state, left, d) for d in looping if state.level > self.open or place[d] == least)
 
     def value(self, state: State, left: Box, first: int | None) -> float:
         """The same where the innermost open loop goes over `first`."""
@@ -399,8 +389,11 @@ class Checker:
         for t, inner, outer in self.crossings:
             if 0 <= inner < state.level:
                 moved = first in self.relevant[t] and inner < self.open
-                whole = self.charged(whole, t, inner, outer, *(self.innermost(t, inner, state, left, first) if moved
-                                                               else self.least(t, inner, state)))
+                received, sent, loose = self.least(t, inner, state)
+                if moved:
+                    more, sent_more, loose = self.innermost(t, inner, state, left, first)
+                    received, sent = max(received, more), max(sent, sent_more)
+                whole = self.charged(whole, t, inner, outer, received, sent, loose)
         busy = self.cycles
         for i, (read, written) in enumerate(zip(whole.reads, whole.writes, strict=True)):  # rule "bandwidths"
             for name, asked in (("read", read), ("write", written), ("shared", read + written)):
@@ -409,9 +402,7 @@ class Checker:
         gate, gated = self.layer.machine.gate, self.price["gated"]
         energy = whole.energy + sum(busy * leak * (self.used[gate[i]] * gated[i] if gated[i] > 1 else self.used[i])
                                     for i, leak in enumerate(self.price["leak"]))
-        cycles = busy + self.layer.machine.network_latency
-        return float({"edp": energy * cycles, "energy": energy, "delay": cycles,
-                      "last_level_accesses": whole.accessed}[self.metric])
+        return float(metric_of(self.metric, energy, busy + self.layer.machine.network_latency, whole.accessed))
 
     # Orders: mappings with equal factors whose orders have the same signature have the same words, or are loose.
 
@@ -441,18 +432,13 @@ class Checker:
         """The state of the next level within; None where its tile does not fit."""
         level, spatial = state.level, self.spatial[state.level]
         tile = tuple(state.tile[d] / (factors[d] * spatial[d]) for d in self.dims)
-        outside, visits = state.outside * prod(factors), list(state.visits)
-        for t in self.tensors:
-            first = next((i for i, d in enumerate(order) if d in self.relevant[t]), None)
-            if first is not None:
-                visits[t] = outside / prod(factors[d] for d in order[:first])
         loops = (*(Loop(d, level, factors[d], tile[d] * spatial[d]) for d in order), *state.loops)
-        inner = state._replace(level=level - 1, tile=tile, visits=tuple(visits), outside=outside, loops=loops)
+        inner = state._replace(level=level - 1, tile=tile, loops=loops)
         if not self.fits(inner):
             return None
         for t, receiver, outer in self.crossings:
             if receiver == level - 1:
-                inner = self.charged(inner, t, receiver, outer, *self.decided(t, receiver, inner))
+                inner = self.charged(inner, t, receiver, outer, *self.decided(t, receiver, tile, loops))
         return inner
 
     def check_schemes(self, content: Any) -> None:
@@ -497,8 +483,7 @@ class Checker:
     def values(self, nests: list[Nest]) -> np.ndarray:
         """The metric of mappings; infinite for illegal ones."""
         scores = score(self.layer, joined(nests))
-        found = {"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
-                 "last_level_accesses": scores.last_level_accesses}[self.metric]
+        found = metric_of(self.metric, scores.energy, scores.cycles, scores.last_level_accesses)
         return np.where(scores.legal, found, inf)
 
     def check_parts(self, state: State, outer: tuple[tuple[Box, tuple[int, ...]], ...], parts: Any) -> None:

@@ -393,7 +393,7 @@ Prover::Words Prover::moved_words(const Crossing& crossing, const Frame& frame, 
     }
     moving_.insert(moving_.end(), loops_.rend() - frame.loops, loops_.rend());
     const Words moved = window_words(crossing, crossing.tile.data());
-    return {std::max(moved.received, least.received), std::max(moved.sent, least.sent), true};
+    return {std::max(moved.received, least.received), std::max(moved.sent, least.sent), moved.loose};
 }
 
 // The tile of a receiver within all open loops, and the points of one step of the innermost loop of each dimension; none where
@@ -474,14 +474,16 @@ double Prover::bound(const Frame& frame, int level) const {
         iterations_[d] = frame.tile[d];
         for (int l = 0; l <= level; ++l) iterations_[d] /= scheme_.spatial[std::size_t(l) * dims_ + d];
     }
-    if (level == first_open_)
-        for (const int d : open_.inner[level])
-            if (iterations_[d] > 1) return whole(d);
-    Dims looping = 0;
-    for (int d = 0; d < dims_; ++d) looping |= Dims(iterations_[d] > 1) << d;
+    Dims innermost = 0;  // of one level those whose loops constraints put there, of several any
+    const std::uint8_t* place = &place_[std::size_t(level) * dims_];
+    for (int d = 0, least = dims_; d < dims_; ++d) {
+        if (iterations_[d] == 1 || (level == first_open_ && place[d] > least)) continue;
+        if (level == first_open_ && place[d] < least) least = place[d], innermost = 0;
+        innermost |= Dims(1) << d;
+    }
     double least = INF;
-    for (const int d : members(looping))
-        if (!(looping & cheaper_[d])) least = std::min(least, whole(d));
+    for (const int d : members(innermost))
+        if (!(innermost & cheaper_[d])) least = std::min(least, whole(d));
     return least < INF ? least : whole(-1);
 }
 
