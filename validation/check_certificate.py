@@ -362,15 +362,12 @@ class Checker:
             words, room = self.words(t, state.tile) / inside, self.usable[inner]
             words *= prod(loop.bound for loop in state.loops) if room is not None and words > room else visits
             return words, words, False
-        grown, apart, own = list(state.tile), 1.0, self.levels  # own: innermost level with a loop over such a rank
+        grown = list(state.tile)
         for loop in state.loops:
-            own = min(own, loop.level) if loop.d in self.own[t] else own
             if loop.d in self.shared[t]:
                 grown[loop.d], visits = grown[loop.d] * loop.bound, visits / loop.bound
-            elif loop.d in self.own[t] or loop.level > own:
-                apart *= loop.bound
         touched = max(self.distinct(t, state.tile, True), self.distinct(t, grown, False)) / inside
-        return touched * visits, touched * (apart if self.neighbours(t, inner) else visits), True
+        return touched * visits, touched * (1 if self.neighbours(t, inner) else visits), True
 
     def bound(self, state: State) -> float:
         """The bound of all mappings with a state's loops: the least of all loops that can be innermost."""
@@ -388,9 +385,8 @@ class Checker:
         whole = state
         for t, inner, outer in self.crossings:
             if 0 <= inner < state.level:
-                moved = first in self.relevant[t] and inner < self.open
                 received, sent, loose = self.least(t, inner, state)
-                if moved:
+                if first is not None and first in self.relevant[t] and inner < self.open:
                     more, sent_more, loose = self.innermost(t, inner, state, left, first)
                     received, sent = max(received, more), max(sent, sent_more)
                 whole = self.charged(whole, t, inner, outer, received, sent, loose)

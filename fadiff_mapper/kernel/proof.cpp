@@ -425,20 +425,13 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
         const double times = room >= 0 && layer_.in_words(crossing.inner, t, words, true) > room ? frame.outside : visits;
         return {words * times, words * times, false};
     }
-    double grown[64], repeated = visits, apart = 1;
+    double grown[64], repeated = visits;
     std::copy_n(tile, dims_, grown);
-    int own_level = levels_;  // the innermost level with a loop over a rank of its own
-    for (std::size_t i = frame.loops; i-- > 0;) {
-        const Loop& loop = loops_[i];
-        const bool own = own_[t] >> loop.dim & 1;
-        if (own) own_level = std::min(own_level, loop.level);
-        if (shared_[t] >> loop.dim & 1) grown[loop.dim] *= loop.bound, repeated /= loop.bound;
-        else if (own || loop.level > own_level) apart *= loop.bound;
-    }
+    for (std::size_t i = frame.loops; i-- > 0;)
+        if (shared_[t] >> loops_[i].dim & 1) grown[loops_[i].dim] *= loops_[i].bound, repeated /= loops_[i].bound;
     const double touched = std::max(distinct(t, tile, true), distinct(t, grown, false)) / inside;
-    if (!crossing.neighbours) return {touched * repeated, touched * repeated, true};
-    // Neighbours may hand on all that an earlier call delivered to any of them; receivers further in share the level's tile.
-    return {touched * repeated, level > crossing.inner ? touched * apart : 0, true};
+    // Neighbours may hand on all that an earlier call delivered to any of them.
+    return {touched * repeated, !crossing.neighbours ? touched * repeated : level > crossing.inner ? touched : 0, true};
 }
 
 // The bound of all mappings whose loops outside a level are those of a frame: the least of all loops that can be innermost.

@@ -142,6 +142,30 @@ def test_words_over_links_are_divided_by_the_receivers_of_all_instances() -> Non
     held(task, nest, "edp", values(score(task.layer, nest), "edp")[0])
 
 
+def test_a_loop_takes_back_one_step_of_each_loop_inside() -> None:
+    """Neighbours hand words on although four taps lie inside the loop: its step goes back by one of them, not by three."""
+    task = mapping_task(shrunk("output_stationary", LAYERS[0], {"M": 6, "S": 4, "N": 2, "P": 20, "Q": 16}))
+    names, levels = task.space.problem.dimensions, len(task.space.levels)
+    temporal, spatial = (np.ones((levels, len(names), 1)) for _ in range(2))
+    for level, name, factor in ((3, "M", 3), (3, "S", 4), (4, "N", 2), (4, "P", 5), (6, "Q", 2)):
+        temporal[level, names.index(name)] = factor
+    for name, factor in {"M": 2, "P": 4, "Q": 8}.items():
+        spatial[2, names.index(name)] = factor
+    scheme = next(one for one in schemes(task.space) if np.array_equal(one.spatial, spatial.ravel()))
+    order, on_y = (np.array(part).reshape(levels, -1, 1) for part in layouts(task.space, scheme)[0])
+    loops = np.tile(np.array([names.index(name) for name in "SMNPQCR"])[:, None], (levels, 1, 1))
+    nest = Nest(temporal, spatial, loops, np.array(scheme.keep).reshape(levels, -1, 1), on_y.astype(bool), order)
+    for metric in METRICS[:2]:
+        held(task, nest, metric, values(score(task.layer, nest), metric)[0])
+
+
+def test_registers_side_by_side_are_bounded_by_the_loop_that_is_innermost() -> None:
+    task = mapping_task(load(find("arch/output_stationary"), find("layers/vgg16/conv3x3_512_512_14_s1")))
+    start = map_layer(load(find("arch/output_stationary"), find("layers/vgg16/conv3x3_512_512_14_s1")))
+    proof = prove(task.layer, task.space, "edp", pack([start.mapping], start.spec.problem), budget=1000)
+    assert proof.gap == 0
+
+
 @pytest.mark.slow
 @given(st.sampled_from(sorted(designs())), st.sampled_from(LAYERS), st.sampled_from(METRICS), st.integers(0, 99))
 @settings(max_examples=20)
