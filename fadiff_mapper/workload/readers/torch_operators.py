@@ -117,8 +117,8 @@ NAMES = by_name({
              "quantized_decomposed::choose_qparams_per_token_asymmetric torchao::choose_qparams_affine",
 }) | {name: name for name in (
     "relu", "gelu", "silu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "rsqrt", "neg", "abs", "reciprocal",
-    "square", "elu", "celu", "selu", "hardsigmoid", "hardswish", "mish", "round", "floor", "ceil", "sin", "cos", "prelu",
-    "add", "mul", "div", "pow", "mean", "sum", "amax", "amin")
+    "square", "elu", "celu", "selu", "hardsigmoid", "hardswish", "mish", "round", "floor", "ceil", "sin", "cos",
+    "prelu", "add", "mul", "div", "pow", "mean", "sum", "amax", "amin")
 } | {f"quantized_decomposed::{way}_per_{part}": way for way in ("quantize", "dequantize")
      for part in ("tensor", "channel", "channel_group", "token")
 } | {f"{name}_backward": "other" for name in (
