@@ -33,8 +33,7 @@ from fadiff_mapper.inputs.yaml.load import combined, load_file, load_files
 from fadiff_mapper.inputs.yaml.located import Map, Reader, known, mapping, plain, sequence, with_places
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
-ARCHITECTURE_KEYS = ("architecture", "arch")
-"""Both spellings that Timeloop reads."""
+ARCHITECTURE_KEYS = ("architecture", "arch")  # both spellings that Timeloop reads
 READ_KEYS = (*ARCHITECTURE_KEYS, "arch_constraints", "architecture_constraints", "mapspace", "mapspace_constraints",
              "constraints", "problem", "mapping", "mapper", "ERT", "ART", "sparse_optimizations", "units")
 """Sections that are interpreted here; messages list them as the accepted ones."""
@@ -48,8 +47,7 @@ UNSET = (None, False, -1, "timeloop-mapper")
 """Values by which Timeloop's front end says that an option is not used; they need no word."""
 Source = str | os.PathLike[str] | AnyMapping[str, Any]
 """A YAML file by its path, a bundled file as `bundled:NAME`, or one dict with the sections of an input."""
-YAML = (".yaml", ".yml")
-"""Endings of the files that are read from a folder on the command line."""
+YAML = (".yaml", ".yml")  # endings of the files that are read from a folder on the command line
 
 
 def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled",
