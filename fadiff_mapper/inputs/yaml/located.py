@@ -281,6 +281,6 @@ class Reader:
                 for key in self.node if key not in accepted)
 
 
-def readers(rows: Seq, leniency: Leniency, table: Table) -> Iterator[Reader]:
+def readers(rows: Seq, leniency: Leniency = STRICT, table: Table | None = None) -> Iterator[Reader]:
     """Readers of the mappings in a list, one after the other."""
-    return (Reader(mapping(row, where), leniency, table) for row, where in rows.placed())
+    return (Reader(mapping(row, where), leniency, table or {}) for row, where in rows.placed())

@@ -19,7 +19,6 @@ from fadiff_mapper.workload.node import KIND
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers import assembly, convolutions
 from fadiff_mapper.workload.readers.assembly import Call, Details, Tensor, by_name
-from fadiff_mapper.workload.readers.convolutions import Pads, Sliding
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 
@@ -67,7 +66,8 @@ class OnnxCall(Call):
             raise self.to.where.error(f"axis is {axis}, its operand has {rank} axes")
         return axis % rank
 
-    def padding(self, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape, transposed: bool = False) -> Pads:
+    def padding(self, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape,
+                transposed: bool = False) -> tuple[tuple[int, int], ...]:
         """Padding of a window over a tensor as stated, or as `auto_pad` asks: so much that the output is input /
         stride, rounded up; of a transposed convolution, which cuts outputs off, as the output's shape asks.
 
@@ -244,9 +244,9 @@ def _convolution(data: int, weights: int, transposed: bool = False) -> Callable[
         channels = weight.shape[0] if transposed else weight.shape[1] * groups
         if groups < 1 or weight.shape[0] % groups or channels != x.shape[1]:
             raise call.to.where.error(f"{groups} groups of weights {list(weight.shape)} on {x.shape[1]} channels")
-        slide = Sliding(stride, call.padding(x, kernel, stride, dilation, transposed), dilation, groups)
+        window = Window(kernel, stride, call.padding(x, kernel, stride, dilation, transposed), dilation)
         made = convolutions.transposed_convolution if transposed else convolutions.convolution
-        return made(call.to, call.name, x, weight, slide, call.out)
+        return made(call.to, call.name, x, weight, window, groups, call.out)
     return make
 
 

@@ -17,7 +17,6 @@ from fadiff_mapper.workload.node import KIND
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers import assembly, convolutions
 from fadiff_mapper.workload.readers.assembly import Assembly, Call, Details, Tensor, by_name
-from fadiff_mapper.workload.readers.convolutions import Pads, Sliding
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 
@@ -252,20 +251,20 @@ def _convolution(call: TorchCall) -> Tensor:
     x, weight = call.tensors[:2]
     groups = call.get("groups", 1) if transposed else x.shape[1 - len(weight.shape)] // weight.shape[1]
     return (convolutions.transposed_convolution if transposed else convolutions.convolution)(
-        call.to, call.name, x, weight, _sliding(call, weight, groups), call.out)
+        call.to, call.name, x, weight, _window(call, weight), groups, call.out)
 
 
-def _sliding(call: TorchCall, weight: Tensor, groups: int) -> Sliding:
-    """The movement of a convolution's kernel."""
+def _window(call: TorchCall, weight: Tensor) -> Window:
+    """The window of a convolution."""
     kernel, padding = weight.shape[2:], call.get("padding", 0)
     dilation = call.per_axis("dilation", kernel)
     if isinstance(padding, str):  # "same" pads the larger half behind
         spans = [WindowSlide(k, 1, d).reach(1) - 1 if padding == "same" else 0
                  for k, d in zip(kernel, dilation, strict=True)]
-        pad: Pads = tuple((span // 2, span - span // 2) for span in spans)
+        pad = tuple((span // 2, span - span // 2) for span in spans)
     else:
         pad = tuple((p, p) for p in call.per_axis("padding", kernel, 0))
-    return Sliding(call.per_axis("stride", kernel), pad, dilation, groups)
+    return Window(kernel, call.per_axis("stride", kernel), pad, dilation)
 
 
 def _convolution_gradients(call: TorchCall) -> list[Tensor]:
@@ -273,9 +272,9 @@ def _convolution_gradients(call: TorchCall) -> list[Tensor]:
     operands = call.tensors[:3]
     if len(operands[2].shape) > 5:
         return call.to.unknown(call.name, call.operator, call.tensors, call.outs)
-    slide = _sliding(call, operands[2], call.get("groups", 1))
-    return convolutions.convolution_gradients(call.to, call.name, operands, slide, call.get("transposed", False),
-                                              call.arguments["output_mask"])
+    return convolutions.convolution_gradients(
+        call.to, call.name, operands, _window(call, operands[2]), call.get("groups", 1), call.get("transposed", False),
+        call.arguments["output_mask"])
 
 
 def _product(call: TorchCall) -> Tensor:
