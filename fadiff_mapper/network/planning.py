@@ -39,7 +39,17 @@ from fadiff_mapper.fusion.candidates import (
     reshaped,
     with_second_reads,
 )
-from fadiff_mapper.fusion.estimates import Candidate, LayerBase, Translated, group_bases, homes, layer_base, revised
+from fadiff_mapper.fusion.estimates import (
+    Candidate,
+    CompiledSegment,
+    LayerBase,
+    Translated,
+    compiled_segment,
+    group_bases,
+    homes,
+    layer_base,
+    revised,
+)
 from fadiff_mapper.fusion.group_legality import checked_costs
 from fadiff_mapper.fusion.prices import (
     CoverPart,
@@ -179,6 +189,7 @@ class PlanningRun:
     unbounded: str = ""     # why plans have no bound, if finding it failed
     memory: TileMemory = field(default_factory=TileMemory)
     every: Sequence[tuple[Segment, SegmentState]] = ()  # every segment with its state; equal segments share one
+    translated: Translated = field(default_factory=dict)  # layers and links of segments in the kernel's form
     known: Mapping[Any, SegmentState] = field(default_factory=dict)  # the state of every distinct segment, by its key
     by_nodes: Mapping[tuple[str, ...], SegmentState] = field(default_factory=dict)  # of every one, by its layers
 
@@ -207,6 +218,15 @@ class PlanningRun:
     def segments(self) -> list[Segment]:
         """All segments."""
         return [segment for segment, _ in self.every]
+
+    def compiled(self, segment: Segment) -> CompiledSegment:
+        """A segment with what is known of its layers by now."""
+        return compiled_segment(self.hardware, segment, group_bases(segment, self.bases), self.translated)
+
+    def one_by_one(self, segment: Segment) -> OperatingPoint:
+        """Energy and cycles of the layers of a segment one by one, all repeats together."""
+        return summed([self.bases[name].whole.times(runs)
+                       for name, runs in zip(segment.nodes, segment.runs, strict=True)]).times(segment.repeat)
 
     def price_at(self, groups: Sequence[CoverPart[Any]]) -> NetworkPrice:
         """The price of parts of the network at a plan with some groups."""
@@ -296,8 +316,7 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
         _evaluate_hopeful(run)
         if complete and not run.over():
             around = [(part.nodes, part.plan.group) for part in best_known_plan(run)]
-            for key, own in reshaped(run.hardware, around, run.chains, run.segments, run.bases, run.price,
-                                     run.over).items():
+            for key, own in reshaped(around, run.chains, run.segments, run.compiled, run.price, run.over).items():
                 propose(run, run.known[key], own)
             _evaluate_hopeful(run)
         before, value = value, run.value(best_known_plan(run))
@@ -332,7 +351,7 @@ def list_candidates(run: PlanningRun) -> bool:
     """
     if run.descended and run.descended.alone:
         return True
-    stopped, translated, price, begun = run.over_in(LISTING), Translated(), run.price, False
+    stopped, price, begun = run.over_in(LISTING), run.price, False
     for state in sorted(run.known.values(), key=lambda state: len(state.segment.nodes)):
         nodes = state.segment.nodes
         known = tuple(run.bases[name] for name in nodes)
@@ -341,9 +360,8 @@ def list_candidates(run: PlanningRun) -> bool:
             continue
         if begun and stopped():
             return False
-        own, begun = group_bases(state.segment, run.bases), True
-        propose(run, state, candidates(run.hardware, state.segment, own, price,
-                                       price(one_by_one(state.segment, own)), translated))
+        begun = True
+        propose(run, state, candidates(run.compiled(state.segment), price, price(run.one_by_one(state.segment))))
         state.listed_for = known
         divided = [0.0]     # the least price of the first layers in any division
         for stop in range(1, len(nodes) + 1):
@@ -351,11 +369,6 @@ def list_candidates(run: PlanningRun) -> bool:
                                if stop - start < len(nodes)))
         state.grows = state.hoped(price) < divided[-1]
     return True
-
-
-def one_by_one(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:
-    """Energy and cycles of the layers of a segment one by one (`group_bases`), all repeats together."""
-    return summed([base.whole for base in bases]).times(segment.repeat)
 
 
 # Which candidates are evaluated.
@@ -366,7 +379,7 @@ def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]
     Where these do not fit, the best in half of one tile.
     """
     price = run.price
-    limit = price(one_by_one(state.segment, group_bases(state.segment, run.bases)))
+    limit = price(run.one_by_one(state.segment))
 
     def ranked(some: Sequence[Candidate]) -> list[Candidate]:
         """The different candidates that promise a gain and are not evaluated yet: the best estimate first, of equal
@@ -382,7 +395,7 @@ def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]
         return
     kept = with_second_reads(run.hardware, best, run.word_costs)
     if not kept:
-        halves = narrower(run.hardware, best, group_bases(best.segment, run.bases), price)
+        halves = narrower(run.compiled(best.segment), best, price)
         smaller = [other for half in halves for other in with_second_reads(run.hardware, half, run.word_costs)]
         kept = sorted(smaller, key=lambda other: price(other.estimate))[:1]
     state.waiting = ranked([*kept, *state.waiting])
@@ -458,7 +471,7 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
     for candidate in short:
         state = run.known[candidate.segment.key]
         if id(candidate) not in new and state.narrowed < NARROWED:  # again, in smaller tiles
-            halved = narrower(run.hardware, candidate, group_bases(candidate.segment, run.bases), price)
+            halved = narrower(run.compiled(candidate.segment), candidate, price)
             if halved:
                 propose(run, state, [min(halved, key=lambda other: price(other.estimate))])
                 state.narrowed += 1
@@ -503,7 +516,7 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
             near = []
             for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
                 best = state.best(price)
-                found = neighbours(run.hardware, best.candidate, group_bases(state.segment, run.bases), price)[:NEAR]
+                found = neighbours(run.compiled(state.segment), best.candidate, price)[:NEAR]
                 if best.group.second_reads:
                     found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
                 near += [candidate for candidate in found if candidate.group not in state.tried
@@ -521,10 +534,10 @@ def _evaluate_least(run: PlanningRun) -> None:
         for group in run.bounded.path(energy, cycles)[1]:
             if not (sizes := group.sizes(energy, cycles)):
                 continue
-            state, own = run.known[group.segment.key], group_bases(group.segment, run.bases)
-            limit = (1 + NEARLY) * min(state.least(price), price(one_by_one(group.segment, own)))
+            state = run.known[group.segment.key]
+            limit = (1 + NEARLY) * min(state.least(price), price(run.one_by_one(group.segment)))
             found += [candidate for candidate in candidates_along(
-                run.hardware, group.segment, tuple(sizes), own, price, [tuple(sizes.values())])
+                run.compiled(group.segment), tuple(sizes), price, [tuple(sizes.values())])
                 if candidate.group not in state.tried and price(candidate.estimate) < limit]
         evaluate_candidates(run, distinct(found), THOROUGH, REFINED)
 
@@ -648,7 +661,7 @@ def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) ->
     def estimate(nodes: tuple[str, ...], segment: Segment) -> tuple[float, tuple[str, ...]]:
         """The change by the best group of tiles in any size, infinite where none fits."""
         if segment.key not in estimated:
-            found = candidates(run.hardware, segment, group_bases(segment, run.bases), price, inf)
+            found = candidates(run.compiled(segment), price, inf)
             estimated[segment.key] = min((price(candidate.estimate) for candidate in found), default=inf)
         return change(nodes, estimated[segment.key]), nodes
 
