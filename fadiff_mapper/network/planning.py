@@ -158,6 +158,11 @@ class SegmentState:
         """The lowest price of the groups that can run, and of the best candidate as it is estimated."""
         return min([self.least(price), *(price(candidate.estimate) for candidate in self.waiting[:1])])
 
+    def hopeful(self, price: NetworkPrice) -> Candidate | None:
+        """The best candidate, if its estimate is below the price of all groups that can run; none promises more."""
+        best = self.waiting[0] if self.waiting else None
+        return best if best and price(best.estimate) < self.least(price) else None
+
     def promising(self, price: NetworkPrice) -> Candidate | None:
         """Of the groups that can run and were not searched thoroughly, the one with the best estimate."""
         return min((group.candidate for group in self.exact if group.candidate.group not in self.searched),
@@ -334,8 +339,13 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
 
 def _evaluate_hopeful(run: PlanningRun) -> None:
     """Evaluates the plan that would be best if estimates held, until it consists of evaluated groups."""
-    while not run.over() and (picked := _hopeful(run)):
+    while not run.over() and (picked := _candidates_of(_hoped_plan(run, lambda state: state.hopeful(run.price)))):
         evaluate_candidates(run, picked, LIGHT, "groups")
+
+
+def _candidates_of(plan: Sequence[CoverPart[Any]]) -> list[Candidate]:
+    """What is not evaluated of a plan; equal segments share a candidate."""
+    return list({id(part.plan): part.plan for part in plan if isinstance(part.plan, Candidate)}.values())
 
 
 # Which segments are enumerated.
@@ -401,31 +411,21 @@ def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]
     state.waiting = ranked([*kept, *state.waiting])
 
 
-def _hopeful(run: PlanningRun) -> list[Candidate]:
-    """The unevaluated candidates of the plan that would be best if estimates held; none where it has none.
-
-    Only the best waiting candidate of a segment takes part: the next one cannot promise more.
-    """
-    parts, price = _evaluated_parts(run), run.price
-    for segment, state in run.every:
-        if state.waiting and price(state.waiting[0].estimate) < state.least(price):
-            parts.append(CoverPart(segment.nodes, state.waiting[0].estimate, state.waiting[0]))
-    plans = {id(part.plan): part.plan for part in _best_plan(run, parts)}   # equal segments share a candidate
-    return [plan for plan in plans.values() if isinstance(plan, Candidate)]
-
-
-def _evaluated_parts(run: PlanningRun) -> list[CoverPart[Any]]:
-    """All evaluated groups, wherever in the network they could run."""
-    return [CoverPart(segment.nodes, group.point, group) for segment, state in run.every for group in state.exact]
-
-
 def best_known_plan(run: PlanningRun) -> list[CoverPart[EvaluatedGroup]]:
     """The best partition with the groups evaluated so far."""
-    return _best_plan(run, _evaluated_parts(run))
+    return _hoped_plan(run, lambda state: None)
 
 
-def _best_plan(run: PlanningRun, parts: list[CoverPart[Any]]) -> list[CoverPart[Any]]:
-    """The best partition that the network's order allows: two groups may each wait for the other."""
+def _hoped_plan(run: PlanningRun, promise: Callable[[SegmentState], Candidate | None]) -> list[CoverPart[Any]]:
+    """The best partition with the groups evaluated so far and what segments promise, at its estimate.
+
+    Partitions that the network's order does not allow are left out: two groups may each wait for the other.
+    """
+    promised = {key: promise(state) for key, state in run.known.items()}
+    parts: list[CoverPart[Any]] = [CoverPart(segment.nodes, group.point, group)
+                                   for segment, state in run.every for group in state.exact]
+    parts += [CoverPart(segment.nodes, candidate.estimate, candidate)
+              for segment, _ in run.every if (candidate := promised[segment.key])]
     while True:
         plan = partition(run.chains, run.alone, parts, run.options.metric, run.joined)
         if runs_in_order(run.workload, [part.nodes for part in plan]):
@@ -487,13 +487,14 @@ def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice
     """
     groups, effort = [candidate.group for candidate in chosen], effort.of(run.options.seed, run.options.workers)
     batch = batch_key(groups, price.sums, effort) if run.saved.file else ""
-    mapped = run.saved.mapped(batch, groups)
-    if mapped is None:
+    if kept := run.saved.mapped(batch, groups):
+        mapped, strategies = kept
+        run.strategies.update(strategies)
+    else:
         specs = [[run.by_node[name].spec for name in candidate.segment.nodes] for candidate in chosen]
         mapped = with_mappings(run.hardware, groups, specs, price.sums, effort, run.over, run.strategies, run.memory)
         if not run.over():
             run.saved.keep_mapped(batch, mapped, run.strategies)
-    run.strategies.update(run.saved.strategies(batch))
     costs = iter(checked_costs(run.hardware, [group for group in mapped if group is not None], run.memory.evaluations))
     return [None if group is None or (cost := next(costs)[1]) is None
             else EvaluatedGroup(candidate, group, cost) for candidate, group in zip(chosen, mapped, strict=True)]
@@ -546,19 +547,13 @@ def _search_promising(run: PlanningRun) -> None:
     """Searches thoroughly the groups of the plan that would be best if groups kept the promise of their estimates,
     until it has none left: a short search of a hard tile may miss most of what a group saves."""
     while not run.over():
-        parts, price = _evaluated_parts(run), run.price
-        promising = {key: candidate for key, state in run.known.items()
-                     if (candidate := state.promising(price)) is not None}
-        parts += [CoverPart(segment.nodes, promising[segment.key].estimate, promising[segment.key])
-                  for segment, _ in run.every if segment.key in promising]
-        hoped, plan = _best_plan(run, parts), best_known_plan(run)
+        hoped, plan = _hoped_plan(run, lambda state: state.promising(run.price)), best_known_plan(run)
         planned = {part.nodes for part in plan}
         worth = run.value(hoped) <= run.value(plan) * (1 - WORTH)   # else groups of the plan alone are searched
-        picked = {id(part.plan): part.plan for part in hoped
-                  if isinstance(part.plan, Candidate) and (worth or part.nodes in planned)}
+        picked = _candidates_of([part for part in hoped if worth or part.nodes in planned])
         if not picked:
             return
-        evaluate_candidates(run, list(picked.values()), THOROUGH, REFINED)
+        evaluate_candidates(run, picked, THOROUGH, REFINED)
 
 
 # Tensors that stay on the chip from group to group.

@@ -55,7 +55,6 @@ from fadiff_mapper.network.tile_mappings import (
     LIGHT,
     THOROUGH,
     ResidentTile,
-    SumCompletion,
     TileStrategy,
     cut_to_tile,
     with_mappings,
@@ -220,8 +219,8 @@ def test_what_comes_in_again_is_near_what_the_best_mapping_brings_in(layer: str,
     counted = np.ones((len(names), len(problem.dataspaces)), dtype=bool)
     counted[home, problem.dataspace_names().index("Outputs")] = False
     limits = [cut_to_tile(with_residents(spec.constraints, problem, [
-        ResidentTile("Outputs", home, outside=True, whole=False)], completion), problem)
-              for completion in (SumCompletion.INSIDE, SumCompletion.IN_TURN)]
+        ResidentTile("Outputs", home, outside=True, handed=True)], strategy), problem)
+              for strategy in (TileStrategy.PIECES_FROM_INSIDE, TileStrategy.PIECES_IN_TURN)]
     tasks = [MappingTask(layer_of(spec), build_mapspace(spec.arch, problem, replace(one, min_parallelism=1.0)),
                          room=Room(words, counted)) for one in limits]
     found = search_all(tasks, SearchOptions(metrics=("last_level_accesses",), effort=Effort(chains=32)))
