@@ -265,23 +265,22 @@ def design(options: argparse.Namespace) -> int:
     from fadiff_mapper.output.terminal.designs import print_design
     from fadiff_mapper.output.terminal.progress import design_progress
     program, corrected = api.real_model() if options.verify else None, arguments.calibration(options)
-    metrics = options.metric or ["edp"]
+    search = api.DesignOptions(
+        tuple(options.metric or ["edp"]), not options.no_fusion, options.seed, options.time_limit, options.method,
+        options.evaluations, options.gap, corrected, per_round=options.per_round)
+    workers = api.DesignWorkers(options.jobs, options.backend, options.address, options.store, options.shard,
+                                options.study)
     files = api.files_of([options.space, *options.arch])
     space = api.read_space(*files, jinja_data=options.variables, vary=options.vary, limits=options.limits,
-                           strict=not options.lenient)
+                           energy=options.energy, strict=not options.lenient)
     networks = [api.load_network(name, **arguments.sizes(options)) for name in options.networks]
     for network in networks:
         api.require_coverage(network, options.allow_partial, "--allow-partial")
-    with interruptible() as stopped, design_progress(metrics[0], quiet=options.quiet) as on_progress:
+    with interruptible() as stopped, design_progress(search.metrics[0], quiet=options.quiet) as on_progress:
         result = api.search_design(
-            space, networks, metric=metrics, method=options.method, weights=options.weights,
-            evaluations=options.evaluations, time_limit=options.time_limit, seed=options.seed,
-            fuse=not options.no_fusion, energy=options.energy, strict=not options.lenient, jobs=options.jobs,
-            backend=options.backend, address=options.address, per_round=options.per_round,
-            shard=options.shard, gap=options.gap, store=options.store, study=options.study,
-            calibration=corrected, allow_partial=True, output=options.output,
-            read=[*files, *api.files_of(options.networks)], begun=options.begun, on_progress=on_progress,
-            stopped=stopped)
+            space, networks, search, weights=options.weights, workers=workers, allow_partial=True,
+            output=options.output, read=[*files, *api.files_of(options.networks)], begun=options.begun,
+            on_progress=on_progress, stopped=stopped)
     if not options.quiet:
         print_design(result, options.output)
     for warning in result.warnings:
