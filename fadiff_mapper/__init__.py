@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from fadiff_mapper.api import (
+        DesignOptions,
         DesignResult,
         DesignSpace,
+        DesignWorkers,
         FadiffError,
         InferenceResult,
         InvalidMapping,
@@ -61,12 +63,12 @@ if TYPE_CHECKING:
         write_launchers,
     )
 
-__all__ = ["DesignResult", "DesignSpace", "FadiffError", "InferenceResult", "InvalidMapping", "Mapping",
-           "NetworkOptions", "NetworkResult", "Result", "SearchOptions", "Spec", "SpecError", "Stats", "Workload",
-           "__version__", "bundled_names", "calibrate", "call_mapper", "call_model", "evaluate", "examine",
-           "explain_run", "infer", "json_schema", "load", "load_layers", "load_network", "map_layer", "map_layers",
-           "map_network", "quickstart", "read_calibration", "read_run", "read_space", "remove_launchers",
-           "save_network", "search_design", "verify", "write_launchers"]
+__all__ = ["DesignOptions", "DesignResult", "DesignSpace", "DesignWorkers", "FadiffError", "InferenceResult",
+           "InvalidMapping", "Mapping", "NetworkOptions", "NetworkResult", "Result", "SearchOptions", "Spec",
+           "SpecError", "Stats", "Workload", "__version__", "bundled_names", "calibrate", "call_mapper", "call_model",
+           "evaluate", "examine", "explain_run", "infer", "json_schema", "load", "load_layers", "load_network",
+           "map_layer", "map_layers", "map_network", "quickstart", "read_calibration", "read_run", "read_space",
+           "remove_launchers", "save_network", "search_design", "verify", "write_launchers"]
 
 
 def __getattr__(name: str) -> "Any":

@@ -467,7 +467,8 @@ Vary = Mapping[str, Any] | Sequence[str]
 
 
 def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, vary: Vary = (),
-               limits: Mapping[str, float] | None = None, strict: bool = True) -> DesignSpace:
+               limits: Mapping[str, float] | None = None, energy: str | None = None,
+               strict: bool = True) -> DesignSpace:
     """Reads a space of designs.
 
     Args:
@@ -476,6 +477,8 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
         vary: Variables of the templates that are parameters of the space: texts such as "side=8:64:x2", or a mapping
             from names to such ranges, lists of values, or mappings as under `parameters`.
         limits: Greatest values by name, besides those in the section; the same name takes the section's place.
+        energy: Where energies come from that no table in the design gives (see `energy.source_names.CHOICES`), in place
+            of the section's source; None: as the section says, else "estimate" in a search, one source for all designs.
         strict: Whether input of the designs that Timeloop ignores is an error.
 
     Returns:
@@ -498,7 +501,7 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
     node = section.take("ties", mapping, Map(where=document.where))  # a bare number is an expression, too
     ties = {str(path): Tie(str(path), text(item, node.at(path)), node.at(path)) for path, item in node.items()}
     bounds = section.take("limits", _limits, {}) | _limits(dict(limits or {}), Where("limits"))
-    energy = section.take("energy", one_of(*CHOICES), None)
+    energies = section.take("energy", one_of(*CHOICES), None)
     if section.node:
         found = section.take("version", text)
         if found != VERSION:
@@ -507,7 +510,7 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
     files = source_files(sources)
     space = DesignSpace(Path(files[0]).stem if files else "space", parameters, ties,
                         tuple(Limit(name, most) for name, (most, _) in bounds.items()), _without_section(document),
-                        energy, files, sources, data, strict)
+                        energy or energies, files, sources, data, strict)
     _check(space, {name: place for name, (_, place) in bounds.items()}, document.at(SECTION))
     return space
 

@@ -21,7 +21,7 @@ EDP = np.array([1.0, 1.0, 0.0])
 
 @pytest.fixture(scope="module")
 def question(tmp_path_factory: pytest.TempPathFactory) -> DesignQuestion:
-    return replace(small_question(tmp_path_factory.mktemp("space")), fuse=False)
+    return small_question(tmp_path_factory.mktemp("space"))
 
 
 @pytest.fixture(scope="module")

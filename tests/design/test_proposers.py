@@ -82,7 +82,7 @@ def test_methods_that_learn_come_closer_than_chance(method: str, rounds: int, tm
 def test_a_space_too_large_to_enumerate_is_refused(tmp_path: Path) -> None:
     question = small_question(tmp_path, LARGE)
     with pytest.raises(FadiffError, match="exhaustive would evaluate 4,194,304 designs"):
-        ExhaustiveDesigns(question.space, question.seed)
+        ExhaustiveDesigns(question.space, question.options.seed)
 
 
 def test_optuna_missing_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

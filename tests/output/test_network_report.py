@@ -22,7 +22,8 @@ from fadiff_mapper.output.layer_views import component_names, layer_views, outer
 from fadiff_mapper.output.looptree import looptree_yaml
 from fadiff_mapper.output.network_files import network_files, write_held
 from fadiff_mapper.output.network_page import NAME, NAMES, draw_schedule, network_html, node_lanes, residents
-from fadiff_mapper.output.terminal.networks import TimeColumn, print_plan
+from fadiff_mapper.output.terminal.networks import print_plan
+from fadiff_mapper.output.terminal.progress import TimeColumn
 from fadiff_mapper.workload import Node, Totals
 
 
