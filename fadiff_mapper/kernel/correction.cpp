@@ -60,11 +60,9 @@ Correction::Run Correction::run_of(const std::vector<double>& inner, const std::
 double Correction::price(const Layer& layer, const Run& run) const {
     const DataSpace& space = layer.spaces[inputs];
     double pixels = 1, all_pixels = 1;
-    for (const int d : positions) {
-        if (!among(sliding, d)) {
-            pixels *= run.tile[d], all_pixels *= run.bounds[d];
-            continue;
-        }
+    for (const int d : positions)
+        if (!among(sliding, d)) pixels *= run.tile[d], all_pixels *= run.bounds[d];
+    for (const int d : sliding) {
         std::size_t r = 0;
         while (space.ranks[r].terms.size() < 2 || !(space.ranks[r].dims >> d & 1)) ++r;
         const double stride = space.move[r * layer.dims + d];
@@ -90,11 +88,11 @@ double Correction::price(const Layer& layer, const Run& run) const {
 
     const double parts[] = {
         tile + (run.product ? 0 : convolution), steps * run.steps,
-        streams * run.blocks * beside * up(along / run.side) * std::min(run.side, WIDEST),
+        streams * (run.blocks * beside * up(along / run.side) * std::min(run.side, WIDEST)),
         input_beats * input.beats + input_misses * input.misses + input_lines * input.lines + weight_beats * weight.beats
             + weight_misses * weight.misses + weight_lines * weight.lines + weight_pages * weight.pages
-            + output_misses * output.misses / run.partial};
-    const double once = (launch + first_tile * (input.beats + weight.beats)) / run.tiles;
+            + output_misses * (output.misses / run.partial)};
+    const double once = launch * (1 / run.tiles) + first_tile * ((input.beats + weight.beats) / run.tiles);
     const double longest = *std::max_element(std::begin(parts), std::end(parts));
     double sum = 0;
     for (const double part : parts) sum += std::pow(part / longest, norm);
