@@ -26,11 +26,11 @@ from fadiff_mapper.inputs.native.units import read_units
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import IDLE_OPTIONS, MAPPER
 from fadiff_mapper.inputs.spec.mapping import Mapping
-from fadiff_mapper.inputs.spec.spec import METRICS, WARNING, MapperOptions, Spec
+from fadiff_mapper.inputs.spec.spec import WARNING, MapperOptions, Spec
 from fadiff_mapper.inputs.spec.tables import Tables, missing_actions
 from fadiff_mapper.inputs.v04.document import is_v04, translate
 from fadiff_mapper.inputs.yaml.load import combined, load_file, load_files
-from fadiff_mapper.inputs.yaml.located import Map, Reader, known, mapping, plain, sequence, with_places
+from fadiff_mapper.inputs.yaml.located import Map, Reader, mapping, plain, with_places
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 ARCHITECTURE_KEYS = ("architecture", "arch")  # both spellings that Timeloop reads
@@ -263,15 +263,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
 def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperOptions:
     """Reads the mapper section; options that change nothing here may be written with hyphens."""
     reader = Reader(underscored(mapping(node, where)), leniency, MAPPER)
-    written = reader.read("optimization_metric")
-    at = reader.at(next((name for name in MAPPER["optimization_metric"].spellings if name in reader.node),
-                        "optimization_metric"))
-    metrics: tuple[str, ...] = ()
-    if isinstance(written, str):
-        metrics = (known(written, at, METRICS),)
-    elif written is not None:
-        metrics = tuple(known(str(value), place, METRICS) for value, place in sequence(written, at).placed())
-    threads = reader.read("num_threads")
+    metrics, threads = reader.read("optimization_metric"), reader.read("num_threads")
     ignored = tuple((name, why) for name, why in IDLE_OPTIONS.items() if reader.read(name) not in UNSET)
     reader.finish(" in the mapper section")
     return MapperOptions(metrics or ("edp",), threads, ignored)

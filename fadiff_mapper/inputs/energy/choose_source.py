@@ -16,6 +16,7 @@ from typing import Any
 from fadiff_mapper.base.bundled_files import ROOT, designs
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.inputs.energy.source_names import CHOICES, COMPLETES
+from fadiff_mapper.inputs.native.arch import written_components
 from fadiff_mapper.inputs.native.tables import read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import (
@@ -110,7 +111,7 @@ def recorded_tables(arch: Architecture) -> Tables | None:
         names = {component_name(table.component) for table in tables.ert}
         if arch.arithmetic.name not in names or not names <= levels:
             continue  # another design by its names; most need not be translated
-        if _bundled_components(name) == components(next(iter(arch.native.values()))):
+        if _bundled_components(name) == components(arch.native):
             return tables
     return None
 
@@ -124,16 +125,12 @@ def _recorded(name: str) -> Tables:
 @cache
 def _bundled_components(name: str) -> list[dict[str, Any]]:
     template, design = map(load_file, (ROOT / "problems" / "conv.yaml", designs()[name]))
-    return components(translated_architecture(Map(design | template, where=template.where)))
+    return components({"architecture": translated_architecture(Map(design | template, where=template.where))})
 
 
-def components(native: dict[str, Any]) -> list[dict[str, Any]]:
-    """The components of a native tree from the outside in, as plain data."""
-    found: list[dict[str, Any]] = []
-    while "subtree" in native:
-        native = native["subtree"][0]
-        found += [plain(component) for component in native.get("local", [])]
-    return found
+def components(native: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The components of an architecture from the outside in, as plain data."""
+    return [plain(one.component) for one in written_components(native).values()]
 
 
 # DOSA's energies for the levels of an architecture that is built like a Gemmini, in pJ per word, as its public code has

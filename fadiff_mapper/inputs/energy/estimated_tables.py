@@ -22,15 +22,8 @@ from array_api_compat import array_namespace, is_array_api_obj
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.native.arch import WrittenComponent, written_components
+from fadiff_mapper.inputs.spec import tables
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
-from fadiff_mapper.inputs.spec.tables import (
-    EnergyTable,
-    Tables,
-    component_name,
-    compute_energy,
-    full_name,
-    storage_energy,
-)
 from fadiff_mapper.inputs.yaml.located import LARGEST, SMALLEST
 from fadiff_mapper.inputs.yaml.place import Where
 
@@ -320,7 +313,7 @@ def primitives(arch: Architecture) -> dict[str, Primitive]:
 
     Levels without capacity that are no DRAM, such as levels that only add a fan-out, are left out.
     """
-    written = written_components(arch)
+    written = written_components(arch.native)
     units: list[StorageLevel | Arithmetic] = [
         level for level in reversed(arch.levels) if level.is_dram or (level.size and not level.is_dummy)]
     return {unit.name: _primitive(unit, written[unit.name]) for unit in (*units, arch.arithmetic)}
@@ -360,7 +353,7 @@ def _primitive(unit: StorageLevel | Arithmetic, written: WrittenComponent) -> Pr
                      assumed=not technology)
 
 
-def estimated(arch: Architecture, given: Tables) -> Tables:
+def estimated(arch: Architecture, given: tables.Tables) -> tables.Tables:
     """Completes the tables in the input with estimates.
 
     They get an ERT row for every component that they do not price completely, and an ART row for every one whose area
@@ -368,9 +361,9 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
     """
     parts = primitives(arch)
     unpriced = [level.name for level in reversed(arch.levels)
-                if not level.is_dummy and storage_energy(level, given).built_in]
-    unpriced += [arch.arithmetic.name] if compute_energy(arch.arithmetic, given)[1] else []
-    known = {component_name(name) for name in given.art} | {level.name for level in arch.levels if level.area}
+                if not level.is_dummy and tables.storage_energy(level, given).built_in]
+    unpriced += [arch.arithmetic.name] if tables.compute_energy(arch.arithmetic, given)[1] else []
+    known = {tables.component_name(name) for name in given.art} | {level.name for level in arch.levels if level.area}
     known |= {arch.arithmetic.name} if arch.arithmetic.area else set()
     unmeasured = [name for name in parts if name not in known]
     rows, art, sources = [], {}, {}
@@ -383,7 +376,7 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
                     f"sizes and widths whose estimates are at most {LARGEST:g} {unit}, or an {table} that states it")
 
     for name in dict.fromkeys((*unpriced, *unmeasured)):
-        part, row = parts.get(name), full_name(arch, name)
+        part, row = parts.get(name), tables.full_name(arch, name)
         actions, area, source, area_source = NOTHING, 0.0, NO_CAPACITY, ""
         if part:
             per_action, whole_area = _figures(part.kind, tuple(part.attributes.items()))
@@ -392,7 +385,7 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
             source, area_source = _sources(part)
         if name in unpriced:
             check(row, actions, "pJ", "ERT", source)
-            rows.append(EnergyTable(row, actions, source))
+            rows.append(tables.EnergyTable(row, actions, source))
         if name in unmeasured:
             art[row], sources[row] = area, area_source
             check(row, {"area": area}, "um^2", "ART", area_source)

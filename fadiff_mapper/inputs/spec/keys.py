@@ -130,6 +130,13 @@ def _ratio(value: Any, where: Where, leniency: Leniency) -> float:
     return located.number(value, where, 0)
 
 
+def _metrics(value: Any, where: Where) -> tuple[str, ...]:
+    """One metric, or a list of some."""
+    if isinstance(value, str):
+        return (located.known(value, where, METRICS),)
+    return tuple(located.known(str(entry), place, METRICS) for entry, place in located.sequence(value, where).placed())
+
+
 WORD_BITS = Kind(_word_bits, "whole number >= 1", {"type": ["number", "string"], "minimum": 1})
 BANDWIDTH = kind(_bandwidth, "number > 0, or inf", type=["number", "string"], exclusiveMinimum=0)
 SHARE = kind(_share, "number from 0 to 1", type=["number", "string"], minimum=0, maximum=1)
@@ -387,7 +394,7 @@ IDLE_OPTIONS = {
 MAPPER = table(
     _VERSION,
     ("optimization_metric optimization_metrics", kind(
-        located.anything, f"one or a list of {', '.join(f'`{metric}`' for metric in METRICS)}",
+        _metrics, f"one or a list of {', '.join(f'`{metric}`' for metric in METRICS)}",
         anyOf=[{"enum": list(METRICS)}, {"type": "array", "items": {"enum": list(METRICS)}}]), None,
      "what is minimised, most important first; edp"),
     ("num_threads", count(1), None, "threads of the search"),

@@ -265,7 +265,7 @@ class Reader:
     def refuse(self, name: str, why: str) -> None:
         """Refuses a key of valid Timeloop input that is not modelled here; null, false, 0 and empty values may stay."""
         self.asked.append(name)
-        if self.node.get(name):
+        if self.read(name) if name in self.table else self.node.get(name):
             raise self.node.at(name).error(f'"{name}" is not supported: {why}')
 
     def finish(self, context: str = "") -> None:
