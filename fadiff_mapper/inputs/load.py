@@ -29,6 +29,7 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import WARNING, MapperOptions, Spec
 from fadiff_mapper.inputs.spec.tables import Tables, missing_actions
 from fadiff_mapper.inputs.v04.document import is_v04, translate
+from fadiff_mapper.inputs.v04.nodes import inherit
 from fadiff_mapper.inputs.yaml.load import combined, load_file, load_files
 from fadiff_mapper.inputs.yaml.located import Map, Reader, mapping, plain, with_places
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
@@ -182,11 +183,8 @@ def _having_bits(document: Map, bits: AnyMapping[str, Any]) -> Map:
         return document
     inside = isinstance(problem.get("instance"), Map)  # in the oldest form bounds lie beside `shape`
     instance = problem["instance"] if inside else problem
-    written, given = instance.get("bits") or {}, with_places(dict(bits), Where("bits"))
-    places = written.places if isinstance(written, Map) else {}
-    places = {**places, **{name: given.at(name) for name in given}}
-    instance = instance.having({**instance, "bits": Map({**written, **given}, where=instance.at("bits"),
-                                                        places=places)})
+    written = mapping(instance.get("bits") or {}, instance.at("bits"))
+    instance = instance.having({**instance, "bits": inherit(written, with_places(dict(bits), Where("bits")))})
     return document.having({**document, "problem": problem.having({**problem, "instance": instance}) if inside
                             else instance})
 

@@ -24,9 +24,8 @@ from fadiff_mapper.inputs.spec.tables import (
     EnergyTable,
     Tables,
     component_name,
-    compute_energy,
     full_name,
-    storage_energy,
+    unpriced,
 )
 from fadiff_mapper.inputs.v04.document import translated_architecture
 from fadiff_mapper.inputs.yaml.load import load_file
@@ -146,9 +145,9 @@ def dosa_tables(arch: Architecture, given: Tables) -> Tables:
     DRAM and register files are known by their class, an accumulator by "accum" in its name, and every other level with
     a capacity counts as a scratchpad. A vector access costs what its words cost, nothing leaks, and there are no areas.
     """
-    rows = []
+    rows, lacking = [], unpriced(arch, given)
     for level in reversed(arch.levels):
-        if not level.is_dummy and storage_energy(level, given).built_in:
+        if level.name in lacking:
             kilobytes = (level.size or 0) * level.word_bits / BITS_PER_KIB
             if level.is_dram:
                 word, role = DRAM_PJ, "DRAM"
@@ -164,6 +163,6 @@ def dosa_tables(arch: Architecture, given: Tables) -> Tables:
                 word, role = 0.49 + 0.02513 * kilobytes, f"a scratchpad of {kilobytes:g} KB"
             energies = dict.fromkeys(("read", "write", "update"), word * level.block_size) | {"leak": 0.0}
             rows.append(EnergyTable(full_name(arch, level.name), energies, f"{SOURCE} for {role}"))
-    if compute_energy(arch.arithmetic, given)[1]:
+    if arch.arithmetic.name in lacking:
         rows.append(EnergyTable(full_name(arch, arch.arithmetic.name), {"compute": MAC_PJ}, f"{SOURCE} for a MAC"))
     return replace(given, ert=(*given.ert, *rows))

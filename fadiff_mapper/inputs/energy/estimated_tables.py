@@ -360,9 +360,8 @@ def estimated(arch: Architecture, given: tables.Tables) -> tables.Tables:
     neither they nor the architecture state. Levels that only add a fan-out need none.
     """
     parts = primitives(arch)
-    unpriced = [level.name for level in reversed(arch.levels)
-                if not level.is_dummy and tables.storage_energy(level, given).built_in]
-    unpriced += [arch.arithmetic.name] if tables.compute_energy(arch.arithmetic, given)[1] else []
+    lacking = tables.unpriced(arch, given)
+    unpriced = [name for name in (*reversed(arch.level_names()), arch.arithmetic.name) if name in lacking]
     known = {tables.component_name(name) for name in given.art} | {level.name for level in arch.levels if level.area}
     known |= {arch.arithmetic.name} if arch.arithmetic.area else set()
     unmeasured = [name for name in parts if name not in known]

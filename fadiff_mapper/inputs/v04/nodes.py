@@ -54,7 +54,7 @@ def resolve_map(node: Map, names: Names) -> Map:
 def inherit(outer: Map, inner: Map) -> Map:
     """The entries of both maps. Where both have a key, the value of `inner` counts."""
     items = {**{key: value for key, value in outer.items() if key not in inner}, **inner}
-    return Map(items, where=inner.where, places={**outer.places, **inner.places})
+    return Map(items, where=inner.where, places={key: (inner if key in inner else outer).at(key) for key in items})
 
 
 def without_empty(node: Map) -> Map:
