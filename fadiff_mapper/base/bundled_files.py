@@ -45,8 +45,7 @@ def listing() -> list[str]:
 def bundled_names(prefix: str = "") -> list[str]:
     """Names of the bundled designs, layers, networks and other files, with `bundled:` in front, as `load` takes them.
 
-    `prefix`: the beginning of their paths, such as "layers/resnet18"; "" for all. Raises FadiffError where none begins
-    so.
+    `prefix`: the beginning of their paths, such as "layers/resnet18"; "" for all. Raises FadiffError if there is none.
     """
     names = listing()
     found = [PREFIX + name for name in names if name.startswith(prefix)]

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ALLOCATIONS = 50_000
-"""Objects made between two collections of the youngest generation; Python's own 700 make the start of a command
-longer."""
+"""Objects made between two collections of the youngest generation; with Python's own 700 a command starts later."""
 MIDDLE_EVERY, FULL_EVERY = 10, 1000
 """Collections of the youngest generation between two of the middle one, and of the middle one between two of all: the
 latter take long while a large network is planned, and free nothing."""

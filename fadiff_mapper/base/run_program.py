@@ -54,8 +54,7 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
     """Runs a program in a folder, without a shell and without input.
 
     Every process that the program started ends with it, after `timeout` seconds in any case (TimeLimitPassed), and when
-    this process is killed. The middle of a long output is thrown away while it runs. FadiffError where the program
-    cannot be started.
+    this process is killed. The middle of a long output is dropped. FadiffError where the program cannot start.
 
     Args:
         arguments: The program and its arguments.

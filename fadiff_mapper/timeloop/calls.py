@@ -37,8 +37,7 @@ VERSIONS = (".v4.", ".v3.")  # parts of a specification's module name that follo
 def input_files(specification: Specification, folder: Path, for_model: bool) -> tuple[str, ...]:
     """The absolute paths of a specification's files; SpecError where the value is no specification.
 
-    An object or dict is written into the folder, as the front end would write it for `timeloop-model` or for
-    `timeloop-mapper`.
+    An object or dict is written into the folder, as the front end would write it for the model or for the mapper.
     """
     if isinstance(specification, str | os.PathLike):
         return (os.path.abspath(specification),)

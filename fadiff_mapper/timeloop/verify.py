@@ -47,8 +47,7 @@ def differences(want: Any, ours: Any, name: str = "", path: str = "") -> Iterato
     """One line for every number of Timeloop's answer from which our evaluation differs, recursively.
 
     Whole numbers must be equal, others to 1e-9, two-decimal prints to their two decimals. Levels, networks and data
-    spaces must be the same. Numbers of `ours` (see `compared`) that `want` lacks are ignored; `path` holds the keys
-    down to the part.
+    spaces must be the same. Numbers of `ours` (see `compared`) that `want` lacks are ignored; `path` leads to the part.
     """
     if isinstance(ours, dict) and not isinstance(want, dict):
         # Densities without optimizations change no number, and Timeloop prints the dense form: one number for all
@@ -154,8 +153,7 @@ SIZES = ("word_bits", "block_size", "cluster_size", "width", "entries", "depth",
 
 
 def twin(spec: Spec, mapping: Mapping) -> tuple[Spec, bool]:
-    """A design without bits of tensors on which a mapping has the same counts, and whether cycles and energies are
-    the same, too.
+    """A design without bits of tensors with equal counts of a mapping, and whether cycles and energies are equal, too.
 
     They are where all that a level keeps has one width: its words have that width in the twin. Elsewhere its memories
     have room for anything.

@@ -85,8 +85,7 @@ def uniform(own: Origins, axes: Sequence[int]) -> bool:
 
 
 def put_together(parts: Sequence[Origins], shapes: Sequence[Shape], axis: int) -> Origins | None:
-    """Tensors one behind the other along an axis, the only axis in which their shapes differ; None for too many
-    elements."""
+    """Tensors one behind the other along the one axis in which their shapes differ; None for too many elements."""
     if all(part.all() for part in parts):
         return all_own(len(shapes[0]))
     longest = [max(column) for column in zip(*(part.shape for part in parts), strict=True)]

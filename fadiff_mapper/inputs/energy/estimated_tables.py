@@ -1,8 +1,7 @@
 """Energies and areas where the input gives none, from figures that were recorded from Accelergy.
 
-SRAM: a small neural network fitted to figures of CACTI. Register files and arithmetic: Aladdin's formulas with
-recorded constants. DRAM: the energy per bit of its type, and no area. The source of every estimate names its figures
-and its assumptions.
+SRAM: a small neural network fitted to figures of CACTI. Register files and arithmetic: Aladdin's formulas with recorded
+constants. DRAM: the energy per bit of its type, and no area. Every source names its figures and assumptions.
 """
 
 from __future__ import annotations

@@ -105,8 +105,7 @@ def read_constraints(
 def _listed(value: Any, where: Where, leniency: Leniency) -> Iterator[tuple[Map, Map]]:
     """The constraints of a section, each with the node that names its level, which several may share.
 
-    A section is a list, or a mapping with such a list, under `targets`, `constraints`, or, where that has a name, under
-    `constraints_NAME`.
+    A section is a list, or a mapping with one under `targets`, `constraints`, or, where named, `constraints_NAME`.
     """
     if isinstance(value, dict):
         reader = Reader(mapping(value, where), leniency)

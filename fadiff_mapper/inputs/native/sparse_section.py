@@ -27,8 +27,7 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
                               leniency: Leniency = STRICT) -> sparse.SparseOptimizations:
     """Reads the section, `{targets: [...]}`, each target with a name and any of its three parts.
 
-    Of a level that is listed twice each part of the later entry replaces the same part of the earlier one, as in
-    Timeloop.
+    As in Timeloop, each part of a later entry for a level replaces the same part of an earlier one.
     """
     reader = Reader(underscored(mapping(node, where)), leniency, keys.SPARSE)
     targets = reader.read("targets", Seq(where=where))

@@ -23,8 +23,7 @@ tables of its artifact (f543beb); a product is a multiply-accumulate less the su
 FIGURES_SOURCE = "bundled figures of FuseMax (MICRO 2024), 16 bits"
 Figures: TypeAlias = Mapping[str, tuple[float, str]]  # pJ of an operation, and its source, by name
 SERIES = {"mac": 6}
-"""An exponential by its series, as in FuseMax, whose sum beside it is the subtraction of the maximum; a logarithm, sine
-or cosine likewise."""
+"""An exponential by its series, as in FuseMax, less the maximum's subtraction; a logarithm, sine or cosine alike."""
 STEPS = {"exp": SERIES, "log": SERIES, "sin": SERIES}
 
 

@@ -1,7 +1,6 @@
 """Every key of Timeloop's input, once: spellings, accepted values, default and meaning.
 
-The readers of both dialects, their messages, the JSON Schema and the reference page of keys are made from these tables
-(`output/schema.py`).
+The readers, their messages, the JSON Schema and the reference page (`output/schema.py`) are made from these tables.
 """
 
 from __future__ import annotations
@@ -359,8 +358,7 @@ NATIVE_CONSTRAINTS = {
     "parallelism": (picked("min"), {}),
     "overbooking": ({}, picked("proportion")),
 }
-"""Keys of a native constraint that may lie in its `attributes`, and keys that may not, by the kind of the
-constraint."""
+"""Kind of a native constraint -> its keys that may lie in `attributes`, and those that may not."""
 _V04_LOOPS = picked("factors permutation default_max_factor default_min_factor") | table(
     ("remainders", count(1), None, "1: factors are whole")) | picked(
     "no_reuse factors_only no_iteration_over_dataspaces must_iterate_over_dataspaces maximize_dims_capacity "

@@ -106,8 +106,7 @@ def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: Expression
 
 
 def expanded_constraints(tree: BranchNode, written: dict[str, Group], problem: Problem) -> dict[str, Group]:
-    """Constraints as they are written, by node -> the same with macros and !Parallel written out, in the front end's
-    order.
+    """Written constraints by node -> the same with macros and !Parallel written out, in the front end's order.
 
     `maximize_dims` takes from the iterations left of the dimensions, spatial loops first, the last leaves first.
     Spatial constraints without a fan-out are dropped, as all loops are 1 there, unless they demand a larger one. Raises

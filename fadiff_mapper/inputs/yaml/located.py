@@ -2,8 +2,7 @@
 
 A loaded document is made of `Map` (a dict), `Seq` (a list) and plain scalars. A `Map` or `Seq` knows its own `Where`
 and the place of each of its entries, so every later complaint can name file, line and YAML path. A `Reader` takes the
-keys of one `Map`, checks their types, and complains about keys that were never asked for: Timeloop drops these in
-silence.
+keys of one `Map`, checks their types, and complains about unknown keys, which Timeloop drops in silence.
 """
 
 from __future__ import annotations

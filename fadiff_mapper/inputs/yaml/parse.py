@@ -33,8 +33,7 @@ REMEMBERED = 4096  # texts whose values are kept: files repeat their numbers and
 def plain_scalar(text: str) -> Any:
     """The value of unquoted text by YAML 1.2's core schema: null, boolean, number, or the text itself.
 
-    Numbers with leading zeros (`0777`) and octal ones (`0o17`) stay text, so that no reader takes them for another
-    number.
+    Numbers with leading zeros (`0777`) and octal ones (`0o17`) stay text, lest a reader takes them for another number.
     """
     lower = text.lower()
     if lower in ("", "~", "null"):

@@ -2,9 +2,8 @@
 
 Method. A light copy of the model, with large constants as inputs without values, goes through ONNX's own shape
 inference in a process of its own (`onnx_shapes`), in turns with the computation of the small constants that reshapes
-need. Its nodes are then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that
-follow from only constants are constants. Models come from elsewhere, so their names are made printable before they are
-printed.
+need. Its nodes are then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that follow
+from only constants are constants. Names, which come from elsewhere, are made printable before they are printed.
 """
 
 from __future__ import annotations

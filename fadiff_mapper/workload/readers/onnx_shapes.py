@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.workload.operator import Shape
 
 SMALL = 1024
-"""Elements of a constant whose values are kept: shapes, axes and the like. A plain limit, far above any number
-of axes."""
+"""Elements of a constant whose values are kept: shapes, axes and the like. A plain limit, far above any rank."""
 
 ROUNDS = 12  # times that shapes are inferred: a plain safety limit
 
@@ -56,8 +55,7 @@ class Folding:
 
     @np.errstate(all="ignore")  # a division by 0 in a model is no fault of this program, and its result a value
     def fold(self, shapes: Mapping[str, Shape | None]) -> bool:
-        """Computes constants from known values and shapes; whether anything new was
-        found."""
+        """Computes constants from known values and shapes; returns whether there was a new one."""
         rest, changed = [], False
         for node in self.nodes:
             branch = self._branch(node)
