@@ -50,8 +50,7 @@ def differences(want: Any, ours: Any, name: str = "", path: str = "") -> Iterato
     spaces must be the same. Numbers of `ours` (see `compared`) that `want` lacks are ignored; `path` leads to the part.
     """
     if isinstance(ours, dict) and not isinstance(want, dict):
-        # Densities without optimizations change no number, and Timeloop prints the dense form: one number for all
-        # kinds.
+        # Densities without optimizations change no number, and Timeloop prints one number for all kinds.
         ours = ours["actual"]
     if isinstance(want, dict):
         if name == "dataspaces" and want.keys() != ours.keys():

@@ -73,9 +73,8 @@ class Node:
     operands: tuple[str, ...] = ()  # for operators, the data space that each input becomes
     # for operators, the padding, (before, after) per sliding axis; None where it is not stated
     pad: tuple[tuple[int, int], ...] | None = None
-    # for pools, the window; for pad, resize and slice, the window through which each output point reads the input (a
-    # slice from point 3 on has the padding -3), for scatter the padding of the slice which it undoes; None where not
-    # stated
+    # for pools, the window; for pad, resize and slice, the window through which an output point reads the input (-3 as
+    # padding: a slice from point 3 on), for scatter that of the slice which it undoes; None where not stated
     window: Window | None = None
     # for the kinds rows and reduce, the axes of whole rows (negative ones count from the end); for transpose, their new
     # order; for pad, slice, scatter and gather those along which they act; for a concat that adds an axis, that axis

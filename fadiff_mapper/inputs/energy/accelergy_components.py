@@ -132,8 +132,7 @@ class _Rules:
 
     legacy: bool  # whether the input states a version before 0.4, in which text that is no expression is a word
     classes: Mapping[str, Mapping[str, Any]]  # the definitions of compound components by class
-    # Actions that have been called of a class without being defined, by class: from then on it has them, and they cost
-    # nothing.
+    # Actions by class that were called without being defined: from then on the class has them, and they cost nothing.
     added: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     left: int = MOST_WORK  # units of `MOST_WORK` not yet spent
     unknown: set[str] = field(default_factory=set)  # see `DescribedHardware`

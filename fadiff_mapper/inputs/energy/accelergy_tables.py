@@ -50,9 +50,8 @@ UNUSABLE = "Accelergy left a table that cannot be used"
 AVOID = "--energy bundled, estimate or built-in does without Accelergy"
 
 
-# Accelergy renders its input as a template and evaluates text in it as Python, some of it twice and in quotes, too.
-# What is handed over could not be run if it were: everything else has been worked out before
-# (`accelergy_components`).
+# Accelergy renders its input as a template and evaluates text in it as Python, some of it twice and in quotes, too. No
+# text that is handed over could run: all others have been worked out before (`accelergy_components`).
 
 WORD = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)  # a name of a class, an action, an attribute or an argument
 WORDS = re.compile(rf"(?:{WORD.pattern}(?: {WORD.pattern})*)?", re.ASCII)

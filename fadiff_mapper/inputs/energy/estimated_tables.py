@@ -148,8 +148,7 @@ class SramRegressor:
 
     shift: tuple[np.ndarray, np.ndarray]  # means that are taken off the logarithms, (inputs [5], outputs [4])
     scale: tuple[np.ndarray, np.ndarray]  # deviations by which they are divided, (inputs [5], outputs [4])
-    # Exponents of the power law on normalised logarithms, [4, 5]: it carries the slopes beyond the figures, where tanh
-    # is flat.
+    # Exponents of the power law on normalised logarithms, [4, 5]: slopes beyond the figures, where tanh is flat.
     skip: np.ndarray
     # (weights [out, in], bias [out]) of each layer; tanh between them.
     layers: tuple[tuple[np.ndarray, np.ndarray], ...]

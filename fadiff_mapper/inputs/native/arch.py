@@ -280,9 +280,9 @@ def _storage(component: Component, leniency: Leniency, dataspaces: Sequence[str]
         area=reader.take("cluster_area", number, 0.0) / cluster)
 
 
-# A level that names a network uses it in place of its own wires, and so must the next level inwards: `network_read`
-# and `network_update` outside are `network_fill` and `network_drain` inside, at the arithmetic `network_operand` and
-# `network_result`.
+# A level that names a network uses it in place of its own wires, and so must the next level inwards: `network_read` and
+# `network_update` outside are `network_fill` and `network_drain` inside (arithmetic: `network_operand`,
+# `network_result`).
 
 def _wires(reader: Reader, kind: str, word_bits: int) -> Interconnect:
     """The wires of a level of this class inwards, or the wires of a network. Refuses distributed multicast."""

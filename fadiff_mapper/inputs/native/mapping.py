@@ -73,8 +73,7 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
             if match is None:
                 leniency.meet([Oddity(place, f"text {rest}", f'found "{rest.split()[0]}"',
                                       f"factors such as {ACCEPTED} {listed(dimensions)}")])
-                # From the next factor on, as Timeloop searches for one: of "K=2.0" it takes the digits and goes on
-                # behind.
+                # From the next factor on, as Timeloop searches: of "K=2.0" it takes the digits and goes on behind.
                 following = _FOUND_FACTOR.search(rest)
                 rest = f"{following[0]} {_UNREAD.sub('', rest[following.end():], count=1)}" if following else ""
                 continue

@@ -28,8 +28,7 @@ class Interconnect:
     energy_per_ingress: float = 0.0  # pJ for each word that enters the interconnect
     fill_latency: float = 0.0  # cycles added to the whole run
     drain_latency: float = 0.0  # cycles added to the whole run
-    # Whether the outer level adds up partial sums. Where it cannot, they travel inwards once more to be added there; by
-    # default so for DRAM.
+    # Whether the outer level adds up partial sums; else, as by default at a DRAM, they travel inwards once more.
     reduction_supported: bool = True
 
 
@@ -168,8 +167,7 @@ class Architecture:
     name: str  # name of the outermost node of the tree; "" in the old list format
     levels: tuple[StorageLevel, ...]  # storage levels, innermost first
     arithmetic: Arithmetic  # the units below the innermost level
-    # Interconnects that replace the wires of some levels; unused interconnects are left out, as they take
-    # nothing.
+    # Interconnects that replace the wires of some levels, without unused ones, which take nothing.
     named_interconnects: tuple[NamedInterconnect, ...] = ()
     # The tree as it is written, which `timeloop-model` and Accelergy read, under its top-level key; hyphenated words
     # stay, as only Timeloop rewrites them.

@@ -194,9 +194,8 @@ def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Seq
             summed("dv_shared", of_values, operands[2].shape)]
 
 
-# A layer of T steps is two products. The gates' part that comes from the layer's inputs is one product over all
-# steps; the part that comes from the state is a product of one step, repeated T times, each run behind the one
-# before:
+# A layer of T steps is two products. The gates' part that comes from the layer's inputs is one product over all steps;
+# the part from the state is a product of one step, repeated T times, each run behind the one before:
 #
 # x [T, N, in] -> gates [T, N, gates * hidden]  one product of T * N rows
 # states [T, N, out] -> [T, N, gates * hidden]  T products of N rows, which read the state's weights T times

@@ -181,8 +181,7 @@ def _renamed(node: Any, own: Mapping[str, str], prefix: str) -> Any:
     return copy
 
 
-# ONNX's shape inference knows its own operators only. For inference, and for nothing else, optimised models get
-# twins.
+# ONNX's shape inference knows its own operators only. For inference alone, optimised models get twins.
 
 DOMAIN = "com.microsoft"  # domain of ONNX Runtime's own operators
 
