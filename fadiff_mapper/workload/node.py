@@ -89,8 +89,7 @@ class Node:
     # for nodes that are not understood, where theirs are not known, how many they may well have: as many as one product
     # of their tensors (`shapes.possible_macs`), or of one pass of a loop; None where shapes are not known either
     possible: int | None = None
-    # for the kinds rows and join, extents of the constants that it reads: scales, shifts, factors
-    constants: tuple[Shape, ...] = ()
+    constants: tuple[Shape, ...] = ()  # for rows and join, extents of the constants that it reads: scales, factors
     # for a softmax behind a causal mask, the number of queries that follow one another in a sequence, of which the last
     # one sees all keys and each one before it a key less; rows beyond them begin anew (query heads that share keys)
     causal: int = 0

@@ -25,8 +25,7 @@ from fadiff_mapper.workload.tensor_axes import AxisPiece, axis_of, regrouped
 #
 # Repetitions along the outer part of the runs (a factor shared over the batch) stay as they are.
 
-# prefix of the dimensions of a tensor's pieces that repeat elements; dimensions of the source are numbers
-AGAIN = "again"
+AGAIN = "again"  # prefix of the dimensions of pieces that repeat elements; dimensions of the source are numbers
 SHARED = "Weights"  # the operand that products share: the right factor
 
 

@@ -148,12 +148,9 @@ class SramRegressor:
 
     shift: tuple[np.ndarray, np.ndarray]  # means that are taken off the logarithms, (inputs [5], outputs [4])
     scale: tuple[np.ndarray, np.ndarray]  # deviations by which they are divided, (inputs [5], outputs [4])
-    # Exponents of the power law on normalised logarithms, [4, 5]: slopes beyond the figures, where tanh is flat.
-    skip: np.ndarray
-    # (weights [out, in], bias [out]) of each layer; tanh between them.
-    layers: tuple[tuple[np.ndarray, np.ndarray], ...]
-    # Mean and worst relative error of each output on figures that the fit has not seen.
-    held_out: dict[str, tuple[float, float]]
+    skip: np.ndarray  # exponents of the power law on normalised logarithms, [4, 5]: slopes where tanh is flat
+    layers: tuple[tuple[np.ndarray, np.ndarray], ...]  # (weights [out, in], bias [out]) of each layer; tanh between
+    held_out: dict[str, tuple[float, float]]  # mean and worst relative error of each output on held-out figures
     worst: dict[str, float]  # largest relative error of each output on any figure
     least: tuple[float, ...]  # the smallest inputs that the fit has seen
     most: tuple[float, ...]  # the largest inputs that the fit has seen
@@ -222,8 +219,7 @@ Attributes: TypeAlias = Mapping[str, Array]
 class ComponentFigures:
     """The figures of one component; each has the shape to which its attributes broadcast."""
 
-    # pJ by action: "read", "write", "update" and "leak" (per cycle) of a memory, "compute" of arithmetic.
-    actions: dict[str, Array]
+    actions: dict[str, Array]  # pJ of "read", "write", "update", "leak" (a cycle) of a memory, "compute" of arithmetic
     area_um2: Array  # area in um^2
 
 

@@ -39,8 +39,7 @@ class LoopFactor:
     operator: str  # "=", "<=" or ">="
     value: int  # at least 1; a 0 in the text, for the whole dimension, is already the dimension's bound
     where: Where  # place of the text
-    # The residual of an imperfect factor (`P=4,2`): iterations of the last run. None: as many as in all runs.
-    last: int | None = None
+    last: int | None = None  # iterations of the last run, of an imperfect factor (`P=4,2`); None: as in all runs
 
     def __str__(self) -> str:
         """The factor as both dialects read it, such as "C<=4"; commas separate several in one string."""

@@ -23,10 +23,8 @@ class LoopConstraint:
     split: int | None = None
     # Data spaces that the level is sent anew on every call (temporal), or sends to each receiver separately (spatial).
     no_reuse: frozenset[str] = frozenset()
-    # Data spaces that the receivers do not hand on to each other (spatial).
-    no_link_transfer: frozenset[str] = frozenset()
-    # Outputs that the level reads back for their first update too (temporal).
-    rmw_first_update: frozenset[str] = frozenset()
+    no_link_transfer: frozenset[str] = frozenset()  # data spaces that receivers do not hand on to each other (spatial)
+    rmw_first_update: frozenset[str] = frozenset()  # outputs that are read back for their first update too (temporal)
     # Place of each part for messages, such as {"fixed.C": "arch.yaml:31: ...", "order": "..."}.
     sources: dict[str, str] = field(default_factory=dict, compare=False)
 

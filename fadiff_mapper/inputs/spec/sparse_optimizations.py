@@ -52,8 +52,7 @@ class Representation:
     """The fiber tree in which a level stores a tensor."""
 
     ranks: tuple[RankFormat, ...]  # formats, innermost rank first
-    # Whether loops are given to ranks from the innermost outwards, so that outer ranks may stay empty.
-    inner_to_outer: bool = False
+    inner_to_outer: bool = False  # whether the innermost loops get ranks first, and outer ranks may stay empty
 
     @property
     def compressed(self) -> bool:

@@ -35,10 +35,8 @@ class EnergyTable:
 
     component: str  # full name as in the file, such as "system.PE[0..15].spad"
     actions: dict[str, float] = field(default_factory=dict)  # pJ by action; the largest where an action is listed twice
-    # Where the energies come from, for the report, such as "ERT in the input".
-    source: str = field(default="", compare=False)
-    # All entries as written where some have arguments or an action is listed twice.
-    argued: tuple[ArguedEnergy, ...] = ()
+    source: str = field(default="", compare=False)  # source for the report, such as "ERT in the input"
+    argued: tuple[ArguedEnergy, ...] = ()  # all entries where some have arguments or an action is listed twice
 
     @property
     def entries(self) -> tuple[ArguedEnergy, ...]:
@@ -75,8 +73,7 @@ class ComponentEnergy:
     fill: float  # pJ per vector access that brings words from the next level outwards
     update: float  # pJ per vector access that takes results from further in
     leak: float  # pJ per cycle and instance
-    # The actions ("read", "fill", "update") that the ERT lacks and Timeloop estimates.
-    built_in: frozenset[str] = frozenset()
+    built_in: frozenset[str] = frozenset()  # "read", "fill", "update", as far as Timeloop estimates them
 
 
 READ_ACTIONS = ("random_read", "read")

@@ -73,8 +73,7 @@ class ExpressionScope:
 
     problem: Problem  # the problem, whose dimensions and data spaces they name
     names: Names  # values that expressions can use
-    # Decides about factors above their dimension, which the front end counts with and Timeloop ignores.
-    leniency: Leniency
+    leniency: Leniency  # about factors above their dimension, which count in the front end and not in Timeloop
 
 
 def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:

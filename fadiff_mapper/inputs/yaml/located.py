@@ -204,8 +204,7 @@ REQUIRED: Any = object()  # the default of a key that must be there
 class Kind:
     """The values that a key accepts."""
 
-    # (value, place, leniency) -> the value of the right type; raises SpecError.
-    read: Callable[[Any, Where, Leniency], Any]
+    read: Callable[[Any, Where, Leniency], Any]  # (value, place, leniency) -> the right type, or a SpecError
     words: str  # the accepted values in words
     schema: dict[str, Any]  # the same as JSON Schema, null aside
 
@@ -231,8 +230,7 @@ class Reader:
     leniency: Leniency = STRICT  # decides whether an unknown key is an error
     table: Table = field(default_factory=dict)  # the keys that `read` takes
     asked: list[str] = field(default_factory=list)  # all keys asked for so far, in order
-    # The values that expressions can use, where values that `read` takes may be expressions.
-    names: Mapping[str, object] | None = None
+    names: Mapping[str, object] | None = None  # what expressions in values may name; None: values are plain
 
     def at(self, name: str) -> Where:
         """Place of a key."""
