@@ -196,7 +196,8 @@ class LeastFigures:
         return float(self.product(energy, cycles) * area_mm2 ** area)
 
     def product(self, energy: float, cycles: float) -> float:
-        """The bound on energy and cycles to these exponents, multiplied."""
+        """The bound on energy and cycles to these exponents, multiplied: the exponent that both have is one of the EDP.
+        """
         both = min(energy, cycles)
         edp = max(self.energy_pj * self.cycles, self.root_edp ** 2)
         return float(edp ** both * self.energy_pj ** (energy - both) * self.cycles ** (cycles - both))
