@@ -18,13 +18,11 @@ from pathlib import Path
 from fadiff_mapper.base import process_family
 from fadiff_mapper.base.errors import FadiffError
 
-KEPT = 1 << 16
-"""Bytes of a program's output that are kept from its beginning, and as many from its end: a limit on memory."""
+KEPT = 1 << 16  # bytes of a program's output that are kept from its beginning, and from its end: a limit on memory
 PATIENCE = 0.2
 """Seconds of silence after which the program is looked at: it may have ended while its children hold the pipe. They
 delay only the end of programs that leave children behind."""
-MARK = "FADIFF_MAPPER_RUN"
-"""The environment variable that tells the processes of one run from all others, wherever they went."""
+MARK = "FADIFF_MAPPER_RUN"  # environment variable by which processes of one run are told from all others
 
 
 class TimeLimitPassed(FadiffError):

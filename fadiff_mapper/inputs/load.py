@@ -44,8 +44,7 @@ PASSED_ON = ("compound_components", "components", "variables", "globals", "ERT_s
 REFUSED = {"layout": "data layouts are not modelled",
            **dict.fromkeys(("arch_space_sweep", "arch_spec"), "sweeps over architectures are not supported")}
 """Sections of valid Timeloop input that are not modelled here -> why."""
-UNSET = (None, False, -1, "timeloop-mapper")
-"""Values by which Timeloop's front end says that an option is not used; they need no word."""
+UNSET = (None, False, -1, "timeloop-mapper")  # the front end's values of an option that is not used
 Source = str | os.PathLike[str] | AnyMapping[str, Any]
 """A YAML file by its path, a bundled file as `bundled:NAME`, or one dict with the sections of an input."""
 YAML = (".yaml", ".yml")  # endings of the files that are read from a folder on the command line

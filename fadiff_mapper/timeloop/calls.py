@@ -29,8 +29,7 @@ from fadiff_mapper.timeloop.programs import ProgramOutcome, ProgramSettings, run
 
 Specification: TypeAlias = Any
 """A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""
-WRITTEN_INPUT = "parsed-processed-input.yaml"
-"""The name of the input file that the front end leaves in the output folder."""
+WRITTEN_INPUT = "parsed-processed-input.yaml"  # the input file that the front end leaves in the output folder
 VERSIONS = (".v4.", ".v3.")  # parts of a specification's module name that follow the front end's name
 
 

@@ -28,8 +28,7 @@ from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.timeloop.find_programs import MAPPER, MODEL
 from fadiff_mapper.timeloop.run_model import CLEARED
 
-OWN_RESULT = "timeloop-mapper.map.yaml"
-"""Timeloop ignores this name among its inputs, so that `*.yaml` can be given in a folder of results."""
+OWN_RESULT = "timeloop-mapper.map.yaml"  # no input for Timeloop, so that `*.yaml` works in a folder of results
 
 
 def read_arguments(words: Sequence[str], folder: Path = Path(".")) -> tuple[list[str], Path]:

@@ -29,8 +29,7 @@ from fadiff_mapper.timeloop.run_model import run_text
 # Counts must be equal. Energies agree to 1e-9, as sums may be taken in another order. Numbers that Timeloop prints with
 # two decimals are compared with the slack that this leaves.
 
-TWO_DECIMALS = 0.00501
-"""Largest distance between a number and its print with two decimals, plus a margin for the rounding of halves."""
+TWO_DECIMALS = 0.00501  # largest distance of a number from its two-decimal print, with a margin for rounded halves
 PRINTED = ("ingresses", "link_transfers", "spatial_reductions", "leakage_energy_pj", "energy_uj",
            "utilization_percent")
 """Numbers known with two decimals only."""

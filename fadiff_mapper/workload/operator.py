@@ -24,8 +24,7 @@ from fadiff_mapper.inputs.yaml.place import Where
 
 Shape = tuple[int, ...]  # extents of a tensor's axes
 
-View = tuple[tuple[str, ...], ...]
-"""For each axis of a tensor, major first, the ranks that it runs over, each named by one of its dimensions."""
+View = tuple[tuple[str, ...], ...]  # for each axis its ranks, major first, each named by one of its dimensions
 
 REPEAT = "*"  # in a view, and among the dimensions of a link: the runs of an operator that is repeated
 

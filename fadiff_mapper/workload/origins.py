@@ -26,8 +26,7 @@ import numpy as np
 
 from fadiff_mapper.workload.operator import Shape
 
-Origins: TypeAlias = np.ndarray
-"""Booleans, one axis per axis of the tensor; an axis of one point means any number of equal points."""
+Origins: TypeAlias = np.ndarray  # booleans, an axis per axis of the tensor; a single point stands for any number
 
 MOST_ELEMENTS = 1 << 20  # booleans of one array; places beyond are not followed: a plain safety limit
 

@@ -34,18 +34,15 @@ INHERITED = ("HOME", "PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY
 components, and modules of Python."""
 MEMORY = 2 * 2 ** 30  # bytes of address space of Accelergy and of each program that it starts
 TIME_LIMIT_S = 60.0  # seconds for one run, a safety limit
-PRECISION = "17"
-"""Significant digits that it is asked for: enough for every number, as sums are made and rounded afterwards."""
+PRECISION = "17"  # significant digits that it is asked for: all, as sums are made and rounded afterwards
 DIGITS = 6  # significant digits of the figures that Accelergy writes, unless it is asked for more
 MOST_BYTES = 16 * 2 ** 20  # bytes of one file, a plain safety limit
 MOST_KEPT = 1 << 28  # bytes of kept answers that are read: a plain safety limit, above all files that one run may leave
-COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
-"""The last line of a Python traceback, from the name of the exception on."""
+COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")  # last line of a Python traceback, from the exception on
 ANSWER_FORMAT = "3"  # number of the format of kept answers: another one leaves older answers aside
 ASK_VERSION = "from importlib.metadata import version; print(version('accelergy'))"
 VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)  # the printed version; anything else is taken for no answer
-CONFIGURATION = ".config/accelergy/accelergy_config.yaml"
-"""Accelergy's configuration below the home folder, which names the plug-ins."""
+CONFIGURATION = ".config/accelergy/accelergy_config.yaml"  # Accelergy's, below the home folder
 UNUSABLE = "Accelergy left a table that cannot be used"
 AVOID = "--energy bundled, estimate or built-in does without Accelergy"
 

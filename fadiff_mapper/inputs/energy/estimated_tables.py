@@ -40,8 +40,7 @@ REMEMBERED = 2 ** 16  # components whose figures are kept, a plain limit on memo
 
 # The tables lie in `timeloop_specs/figures`; `validation/record_figures.py` records them.
 
-Figures = dict[str, np.ndarray]
-"""The columns of a table by their names; numbers, all of one length. Energies in pJ, areas in um^2."""
+Figures = dict[str, np.ndarray]  # columns of equal length by name, energies in pJ, areas in um^2
 
 
 @cache
@@ -70,8 +69,7 @@ def _rows(name: str) -> list[list[str]]:
 
 REGISTER_FILE = ("access_pj", "leak_pj", "area_um2")  # outputs of `register_file`, in order; leakage in 1 ns
 ARITHMETIC = ("compute_pj", "area_um2")  # outputs of `arithmetic`, in order
-SINGLE_BITS = 32
-"""Bits of exponent and mantissa up to which a floating-point unit is a share of one of single precision."""
+SINGLE_BITS = 32  # bits up to which a floating-point unit is a share of one of single precision
 FASTEST_NS, SLOWEST_NS, WHOLE_NS = 0.75, 10.0, 6
 """Aladdin has a figure of its own below the first clock and above the second, else one per ns, up to the third."""
 
@@ -133,8 +131,7 @@ def _arithmetic_constants(unit_class: str, clock: float, wide: bool) -> tuple[tu
 
 INPUTS = ("depth", "width_bits", "technology_nm", "n_banks", "n_rw_ports")  # axis of the inputs, in order
 RISING = ("depth", "width_bits", "n_rw_ports")  # inputs with which every output rises
-OUTPUTS = ("read_pj", "write_pj", "leak_pj", "area_um2")
-"""Axis of the outputs, in order; leakage in pJ per cycle of 1 ns."""
+OUTPUTS = ("read_pj", "write_pj", "leak_pj", "area_um2")  # axis of the outputs, in order; leakage per cycle of 1 ns
 LEAST_ROWS = 64
 LEAST_BITS = 32
 """The smallest bank about which Accelergy's plug-in asks CACTI; it scales smaller ones, which `asked` repeats."""

@@ -37,8 +37,7 @@ ROLES: AnyMapping[str, tuple[str, ...]] = {
     "network": INTERCONNECT_CLASSES}
 """A component whose class contains one of these words has that role; the first match counts (Timeloop's rule)."""
 UNNAMED = "__ARITH__"  # Timeloop's name for an arithmetic without one, as old list formats write it
-MOST_LEVELS = 64
-"""Storage levels, fan-outs of the v0.4 dialect included. Machines have fewer than 10."""
+MOST_LEVELS = 64  # storage levels, fan-outs of the v0.4 dialect included; machines have fewer than 10
 RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
 LEVEL_ATTRIBUTES = tuple(spelling for key in keys.LEVEL.values() for spelling in key.spellings)
 """The attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
@@ -405,8 +404,7 @@ def written_number(attributes: dict[str, Any], key: str) -> float | None:
     return None if value is None else number(value, Where("architecture", path=key))
 
 
-CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")
-"""Names of the variable, or attribute, that holds the seconds of a cycle."""
+CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")  # variable or attribute with the seconds of a cycle
 
 
 def cycle_seconds(arch: Architecture, literal: AnyMapping[str, Any]) -> float | None:

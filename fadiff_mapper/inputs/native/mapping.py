@@ -120,8 +120,7 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
 
 
 SEPARATOR = "_"  # between the innermost and the outermost loops of a partial order: the loops in between are free
-Order = tuple[tuple[str, ...], tuple[str, ...]]
-"""Innermost and outermost dimensions, both from the inside outwards; the others lie in between."""
+Order = tuple[tuple[str, ...], tuple[str, ...]]  # innermost and outermost dimensions, from the inside outwards
 
 
 def parse_permutation(value: Any, where: Where, dimensions: Collection[str], *, commas: bool = False,

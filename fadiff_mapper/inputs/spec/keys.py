@@ -297,10 +297,8 @@ _NO_COALESCE = ("no_coalesce", SPACES, None, "data spaces that pass through word
 _KEEP = ("keep", SPACES, None, "data spaces that the level stores")
 _BYPASS = ("bypass", SPACES, None, "data spaces that it does not store")
 _TARGET = ("target name", TEXT, REQUIRED, "the level")
-MAPPING_TYPES = ("temporal", "spatial", "datatype", "bypass")
-"""Types of directives; the last two mean the same, the data spaces that a level keeps."""
-OF_CONSTRAINTS = ("dataspace", "bypassing")
-"""Types that mean these data spaces in constraints; `timeloop-model` refuses them in a mapping."""
+MAPPING_TYPES = ("temporal", "spatial", "datatype", "bypass")  # of directives; the last two mean data spaces
+OF_CONSTRAINTS = ("dataspace", "bypassing")  # mean data spaces in constraints; refused by timeloop-model in a mapping
 _DIRECTIVE = (
     _TARGET, ("type", one(*MAPPING_TYPES, *OF_CONSTRAINTS, "skew"), REQUIRED, "loops or data spaces"),
     ("no_multicast_no_reduction", ANY, None, "refused: a mapping has no_reuse"))

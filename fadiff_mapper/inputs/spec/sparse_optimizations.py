@@ -68,8 +68,7 @@ class ConditionedAccess:
     conditions: tuple[str, ...]  # the tensors that are looked at (leaders); one of them empty suffices
 
 
-Choice = tuple[ConditionedAccess, ...]
-"""Alternatives of which the one that saves most is taken, depending on the mapping."""
+Choice = tuple[ConditionedAccess, ...]  # alternatives; a mapping takes the one that saves most
 
 
 @dataclass(frozen=True)

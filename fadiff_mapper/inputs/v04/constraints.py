@@ -53,8 +53,7 @@ ONLY = ("factors_only", "must_iterate_over_dataspaces", "keep_only", "bypass_onl
 """Entries that count when they are empty, too: an empty `keep_only` keeps nothing."""
 NOTHING: tuple[Any, ...] = ((), ((), ()))  # an empty list, and an empty order
 LOOP_MACROS = ("factors_only", "no_iteration_over_dataspaces", "must_iterate_over_dataspaces")
-MACROS = (*LOOP_MACROS, "keep_only", "bypass_only")
-"""Entries that are written out as factors, and as data spaces that are kept and bypassed."""
+MACROS = (*LOOP_MACROS, "keep_only", "bypass_only")  # written out as factors, and as data spaces kept and bypassed
 MAPPING_ENTRIES = ("factors", "permutation", "split", "keep", "bypass", "no_reuse", "no_link_transfer",
                    "rmw_first_update", "no_coalesce")
 """Entries that a mapping can have; limits on factors only concern the map space."""

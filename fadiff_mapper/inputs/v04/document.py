@@ -17,8 +17,7 @@ from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 CONSTRAINTS, COMPONENTS, MAPPING = "constraints", "components", "mapping"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
-PLAIN = re.compile(r"\(.*\)$|[-+.\deE]+$")
-"""Texts of a density that are read as meant: an expression in parentheses, or a number."""
+PLAIN = re.compile(r"\(.*\)$|[-+.\deE]+$")  # texts of a density that are read as meant: (...), or a number
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
 """The environment variables of Timeloop that change the printed output, but no result."""
 

@@ -19,8 +19,7 @@ from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 T = TypeVar("T")
 L = TypeVar("L", bound="Located")
-Check = Callable[[Any, Where], T]
-"""Takes a value and its place; returns it as the wanted type, or raises SpecError with that place."""
+Check = Callable[[Any, Where], T]  # (value, place) -> the value as the wanted type, or a SpecError with the place
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 """Characters that no text has: they steer terminals, turn the direction of the text, or cannot be written."""
 MOST_SHOWN_BITS = 1024
@@ -96,8 +95,7 @@ def kind_of(value: object) -> str:
 # Checks: (value, where) -> value of the right type, or SpecError.
 
 LARGEST = 1e30  # the largest number that is read: sums and products of a few such numbers stay within a float's range
-SMALLEST = 1e-30
-"""The smallest number other than 0 that is read, without its sign: quotients stay within a float's range as well."""
+SMALLEST = 1e-30  # the smallest number but 0 that is read, without its sign: quotients stay within a float's range
 LARGEST_WHOLE = 2 ** 53  # the largest whole number that is read: up to here counts in float64 are exact
 
 

@@ -100,8 +100,7 @@ def joined(first: Seq, second: Seq) -> Seq:
 
 
 MAX_NODES = 250_000  # values in one document, aliases written out, a plain safety limit
-MAX_DEPTH = 100
-"""Levels of nesting in one document, aliases written out. A safety limit far below Python's on recursion."""
+MAX_DEPTH = 100  # levels of nesting, aliases written out: a safety limit far below Python's on recursion
 INCLUDED_TAG = "!include_loaded"  # `!include_loaded 3` is replaced by the fourth of the `included` values
 _CORE = "tag:yaml.org,2002:"
 _LOCAL_TAG = re.compile(r"![A-Za-z_][\w-]*")

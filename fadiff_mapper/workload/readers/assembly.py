@@ -357,8 +357,7 @@ def axis_of(dim: Any, rank: int) -> int:
 
 # Tensors are multiplied from left to right, as ONNX Runtime does, and PyTorch without opt_einsum.
 
-Term: TypeAlias = tuple[str, ...]
-"""The letters of a tensor's axes; axes under dots are "1", "2", ... from the last one on."""
+Term: TypeAlias = tuple[str, ...]  # letters of a tensor's axes; under dots "1", "2", ... from the last axis on
 
 
 def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], shape: Shape) -> Tensor:

@@ -49,8 +49,7 @@ MEMORY = 1 << 30  # bytes of address space of the process that infers shapes; a 
 SECONDS = 120.0  # time limit of that process: a plain safety limit
 MOST_ANSWER = 1 << 28  # bytes of a model with its inferred shapes that are read back
 
-MOST_OPERATORS = 4 * MOST_NODES
-"""Operators of a model: more than nodes of a network, as those that compute constants and shapes leave none."""
+MOST_OPERATORS = 4 * MOST_NODES  # of a model; those that compute constants and shapes leave no nodes
 
 
 def clean(name: str) -> str:

@@ -255,8 +255,7 @@ def _fused_convolution(call: OnnxCall) -> Tensor:
     return call.to.node(f"{call.name}.{name}", op, [x], call.out) if KIND.get(op) == "pointwise" else x
 
 
-GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-"""Recurrent layers of ONNX itself, with the products that each unit has of its inputs."""
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}  # recurrent layers of ONNX itself, with the products of inputs of each unit
 
 
 def _recurrent(call: OnnxCall) -> list[Tensor]:

@@ -30,8 +30,7 @@ from fadiff_mapper.base.standard_streams import say
 if TYPE_CHECKING:
     from fadiff_mapper.workload.operator import Shape
 
-SMALL = 1024
-"""Elements of a constant whose values are kept: shapes, axes and the like. A plain limit, far above any rank."""
+SMALL = 1024  # elements of a constant whose values are kept (shapes, axes): a plain limit, far above any rank
 
 ROUNDS = 12  # times that shapes are inferred: a plain safety limit
 
