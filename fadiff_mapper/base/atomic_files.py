@@ -23,8 +23,7 @@ from fadiff_mapper.base.errors import FadiffError
 
 REMAINS = re.compile(r"\.(?:(?P<name>.+)\.)?(?P<process>\d{1,9})\.(?:partial|probe)", re.DOTALL)
 """The names under which files are written, and of probes: with the number of the process."""
-LOCK_NAME = ".fadiff.lock"
-"""The file in a run's folder that its process holds locked."""
+LOCK_NAME = ".fadiff.lock"  # the file in a run's folder that its process holds locked
 
 
 def write_files(folder: Path | str, files: Mapping[str, str | bytes], mode: int = 0o666) -> None:

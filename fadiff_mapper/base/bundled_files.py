@@ -10,8 +10,7 @@ from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 
-PREFIX = "bundled:"
-"""Distinguishes the name of a bundled file from a path."""
+PREFIX = "bundled:"  # distinguishes the name of a bundled file from a path
 WITHIN = "FADIFF_MAPPER_WITHIN"
 """Environment variable: the folder to which reading is confined, beside the bundled files; none by default."""
 

@@ -15,10 +15,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-PATIENCE = 0.5
-"""Seconds within which a program that was about to be started has its mark; set by hand."""
-LOOKS = 100
-"""Looks at most for processes that are left; a safety limit against a program that forks without end."""
+PATIENCE = 0.5  # seconds within which a program that was about to be started has its mark; set by hand
+LOOKS = 100  # looks at most for processes that are left; a safety limit against a program that forks without end
 
 
 def end_family(program: int, mark: bytes) -> None:

@@ -12,10 +12,8 @@ import sys
 from importlib import import_module
 from types import FrameType
 
-INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C ended: 128 + SIGINT, as shells have it."""
-LOADING = "<frozen importlib._bootstrap>"
-"""The file of the code that loads modules, as frames name it."""
+INTERRUPTED = 130  # the exit code of a program that Ctrl-C ended: 128 + SIGINT, as shells have it
+LOADING = "<frozen importlib._bootstrap>"  # the file of the code that loads modules, as frames name it
 SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
 """Keeps Python from the working folder, from which it imports a module before it runs any code (since 3.13)."""
 

@@ -33,8 +33,7 @@ from fadiff_mapper.inputs.yaml.load import combined, load_file, load_files
 from fadiff_mapper.inputs.yaml.located import Map, Reader, known, mapping, plain, sequence, with_places
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
-ARCHITECTURE_KEYS = ("architecture", "arch")
-"""Both spellings that Timeloop reads."""
+ARCHITECTURE_KEYS = ("architecture", "arch")  # both spellings that Timeloop reads
 READ_KEYS = (*ARCHITECTURE_KEYS, "arch_constraints", "architecture_constraints", "mapspace", "mapspace_constraints",
              "constraints", "problem", "mapping", "mapper", "ERT", "ART", "sparse_optimizations", "units")
 """Sections that are interpreted here; messages list them as the accepted ones."""
@@ -48,8 +47,7 @@ UNSET = (None, False, -1, "timeloop-mapper")
 """Values by which Timeloop's front end says that an option is not used; they need no word."""
 Source = str | os.PathLike[str] | AnyMapping[str, Any]
 """A YAML file by its path, a bundled file as `bundled:NAME`, or one dict with the sections of an input."""
-YAML = (".yaml", ".yml")
-"""Endings of the files that are read from a folder on the command line."""
+YAML = (".yaml", ".yml")  # endings of the files that are read from a folder on the command line
 
 
 def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled",
@@ -214,10 +212,9 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     document, leniency = _having_bits(document, bits) if bits else document, Leniency(strict)
     if is_v04(document) and not document.get("problem"):
         raise _lacking(document, ["problem"])  # which the translation reads
-    translation = translate(document, leniency) if is_v04(document) else None
-    keys = STRICT if translation else leniency  # the front end for v0.4 refuses unknown keys, the binaries do not
-    if translation:
-        document = translation.document
+    keys, read = leniency, None  # the binaries put up with unknown keys, the front end for v0.4 does not
+    if is_v04(document):
+        keys, (document, read) = STRICT, translate(document, leniency)
     accepted = [*READ_KEYS, *PASSED_ON]
     problems = [f'{document.at(key)}: "{key}" is not supported: {REFUSED[key]}'
                 for key in document if key in REFUSED and document[key]]
@@ -238,8 +235,8 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         return read(document[name], document.at(name), *arguments) if document.get(name) else None
 
     # The translation of v0.4 has read the problem already, as constraints there speak of its dimensions.
-    problem, literal_problem, problem_notes = translation.problem if translation else read_problem(
-        document["problem"], document.at("problem"), keys, leniency)
+    problem, literal_problem, problem_notes = read or read_problem(document["problem"], document.at("problem"), keys,
+                                                                   leniency)
     names = problem.dataspace_names()
     arch = (like.arch if like is not None and strict and like.arch.native == {arch_key: document[arch_key]}
             and {name for level in like.arch.levels for name in level.bandwidth_scale} <= {*names}

@@ -31,8 +31,7 @@ Specification: TypeAlias = Any
 """A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""
 WRITTEN_INPUT = "parsed-processed-input.yaml"
 """The name of the input file that the front end leaves in the output folder."""
-VERSIONS = (".v4.", ".v3.")
-"""Parts of a specification's module name that follow the front end's name."""
+VERSIONS = (".v4.", ".v3.")  # parts of a specification's module name that follow the front end's name
 
 
 def input_files(specification: Specification, folder: Path, for_model: bool) -> tuple[str, ...]:
@@ -75,8 +74,7 @@ def front_end_of(specification: Specification) -> str:
     return next((module.partition(version)[0] for version in VERSIONS if version in module), "")
 
 
-DEFAULT_CYCLE = 1e-9
-"""Seconds of a cycle where the input gives none."""
+DEFAULT_CYCLE = 1e-9  # seconds of a cycle where the input gives none
 
 
 @dataclass(frozen=True)
@@ -159,8 +157,7 @@ def output_stats(done: ProgramOutcome) -> OutputStats:
         mapping=map_txt(spec, done.mapping, stats), stats=stats, variables=dict(spec.literal.get("variables", {})))
 
 
-Log = str | os.PathLike[str] | TextIO | None
-"""Output of a program's lines: a file, its name, or (None) standard output."""
+Log = str | os.PathLike[str] | TextIO | None  # output of a program's lines: a file, its name, or (None) standard output
 
 
 class CallFailed(FadiffError, RuntimeError):

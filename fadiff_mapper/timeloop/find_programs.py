@@ -9,12 +9,9 @@ import hashlib
 import os
 from pathlib import Path
 
-MAPPER, MODEL = PROGRAMS = ("timeloop-mapper", "timeloop-model")
-"""The programs of Timeloop that launchers replace."""
-LAUNCHER_MARK = b"fadiff-mapper launcher"
-"""Words in the first lines of every launcher that `shim` writes."""
-HEAD = 1024
-"""Bytes of a file that are searched for the mark."""
+MAPPER, MODEL = PROGRAMS = ("timeloop-mapper", "timeloop-model")  # the programs of Timeloop that launchers replace
+LAUNCHER_MARK = b"fadiff-mapper launcher"  # words in the first lines of every launcher that `shim` writes
+HEAD = 1024  # bytes of a file that are searched for the mark
 
 
 def find_real(name: str, search_path: str | None = None) -> Path | None:

@@ -88,8 +88,7 @@ def _refuse_foreign(paths: Sequence[Path], consequence: str) -> None:
         raise FadiffError("\n".join(f"{path}: {consequence}: it is no launcher of fadiff-mapper" for path in foreign))
 
 
-FAILED, MARK = 1, "ERROR: "
-"""The exit code of a launched program after an error, and the prefix of its lines."""
+FAILED, MARK = 1, "ERROR: "  # the exit code of a launched program after an error, and the prefix of its lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -96,8 +96,7 @@ class ProgramOutcome:
     interrupted: bool = False  # whether Ctrl-C ended the search; the mapping is then the best so far
 
 
-Say = Callable[[str], None]
-"""Prints a line of Timeloop's programs."""
+Say = Callable[[str], None]  # prints a line of Timeloop's programs
 
 
 def run(program: str, words: Sequence[str], settings: ProgramSettings, say: Say,

@@ -34,8 +34,7 @@ TWO_DECIMALS = 0.00501
 PRINTED = ("ingresses", "link_transfers", "spatial_reductions", "leakage_energy_pj", "energy_uj",
            "utilization_percent")
 """Numbers known with two decimals only."""
-WITH_LEAKAGE = ("energy_pj_total", "energy_pj")
-"""Energies that contain leakages, one of two decimals for each level."""
+WITH_LEAKAGE = ("energy_pj_total", "energy_pj")  # energies that contain leakages, one of two decimals for each level
 
 
 def compared(stats: Stats) -> dict[str, Any]:
@@ -82,8 +81,7 @@ def numbers(answer: Any) -> int:
     return not isinstance(answer, str)
 
 
-TIMEOUT = 600.0
-"""Seconds for one evaluation by Timeloop, which takes minutes where windows slide over long loops."""
+TIMEOUT = 600.0  # seconds for one evaluation by Timeloop, which takes minutes where windows slide over long loops
 
 
 @dataclass(frozen=True)
@@ -212,8 +210,7 @@ def twin(spec: Spec, mapping: Mapping) -> tuple[Spec, bool]:
                 strict=False), priced
 
 
-ANYTHING = 1 << 30
-"""Words of a memory with room for anything."""
+ANYTHING = 1 << 30  # words of a memory with room for anything
 
 
 def verify_plan(plan: NetworkResult, program: Path) -> Iterator[tuple[str, Verdict]]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Operator, make_operator
+from fadiff_mapper.workload.producer_consumer import readers_of
 from fadiff_mapper.workload.tensor_axes import AxisPiece, axis_of, regrouped
 
 # Problem. Frameworks write attention over query heads that share keys and values as one product per query head, with
@@ -128,16 +129,13 @@ def with_named_norms(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Nod
     """Puts together the nodes of each norm that is written out (arguments as above): a node "rmsnorm" or "layernorm"
     replaces its last one."""
     by_name = {node.name: node for node in nodes}
-    readers: dict[str, set[str]] = {node.name: set() for node in nodes}
-    for node in nodes:
-        for tensor in node.inputs:
-            readers[tensor].add(node.name)
+    readers = readers_of(nodes, ())
     result, gone = {}, set[str]()
     for node in nodes:
         found = _norm(node, by_name) if node.op in ("mul", "div") and len(node.inputs) == 2 else None
         if found is not None:
             norm, inner = found
-            if all(readers[name] <= inner | {node.name} and name not in outputs for name in inner):
+            if all({*readers[name]} <= inner | {node.name} and name not in outputs for name in inner):
                 gone |= inner
                 node = norm
         result[node.name] = node
@@ -184,10 +182,8 @@ def spread_over(network: str, nodes: Sequence[Node], busy: int) -> list[Node]:
     products = [node for node in nodes if node.layer and node.experts]
     if not products:
         raise FadiffError(f"{network}: busy_experts: found {busy}, but no operator is a product of experts")
-    neighbours: dict[str, list[str]] = {node.name: list(node.inputs) for node in nodes}
-    for node in nodes:
-        for tensor in node.inputs:
-            neighbours[tensor].append(node.name)
+    readers = readers_of(nodes, ())
+    neighbours = {node.name: [*node.inputs, *readers[node.name]] for node in nodes}
     shapes = {node.name: node.shape or () for node in nodes}
     leads: dict[str, tuple[Lead, Lead]] = {}
     for node in products:

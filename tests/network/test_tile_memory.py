@@ -129,7 +129,7 @@ def test_a_tile_that_a_mapping_in_ample_room_does_not_fit_is_searched_in_its_own
     assert len(searches) == 3
     rooms = [task.room.words for task in searches if task.room]
     assert (rooms[0] == rooms[1]).all() and (rooms[2] < rooms[1]).any() and list(rooms[2]) == list(shapes[0].room)
-    assert shapes[0].fits(strategy, tight.nest)
+    assert shapes[0].fits(tight.nest)
 
 
 @given(st.lists(st.floats(0, 1), min_size=8, max_size=8))

@@ -23,21 +23,16 @@ from fadiff_mapper.inputs.yaml.located import LARGEST
 
 MOST_WORK = 200_000
 """Values that are worked out for one input, long expressions counting more: ten times the largest public designs."""
-DEEPEST = 20
-"""Compound components inside each other, a plain safety limit; it ends classes that contain themselves."""
-REQUIRED = ("global_cycle_seconds", "technology")
-"""Attributes without which Accelergy 0.4 estimates nothing."""
-MUST_SPECIFY = "must_specify"
-"""In place of a default: the attribute has none."""
+DEEPEST = 20  # compound components inside each other, a plain safety limit; it ends classes that contain themselves
+REQUIRED = ("global_cycle_seconds", "technology")  # attributes without which Accelergy 0.4 estimates nothing
+MUST_SPECIFY = "must_specify"  # in place of a default: the attribute has none
 TIMELOOPS = re.compile(r"power_gated_at|network[_-]\w+", re.ASCII)
 """Attributes whose texts, such as "1:N" or the name of a level, are only for Timeloop."""
-INSTANCES = re.compile(r"\[(-?\d+)\.\.(-?\d+)\]", re.ASCII)
-"""A range of instances whose bounds are worked out."""
+INSTANCES = re.compile(r"\[(-?\d+)\.\.(-?\d+)\]", re.ASCII)  # a range of instances whose bounds are worked out
 ACCEPTED = "numbers, words in quotes, and arithmetic with them and with attributes"
 RANGES = "a range of whole numbers, such as 0..3"
 SCALES = ("area_scale", "energy_scale")
-Names = Mapping[str, Any]
-"""Values of attributes, arguments or variables by name."""
+Names = Mapping[str, Any]  # values of attributes, arguments or variables by name
 
 
 @dataclass(frozen=True)

@@ -33,34 +33,24 @@ from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.inputs.yaml.located import Map, with_places
 from fadiff_mapper.inputs.yaml.place import Where
 
-NEEDED = ("ERT.yaml", "ART.yaml")
-"""Files without which a run has failed, whatever its exit code."""
-COMPUTE = "compute"
-"""The action of a primitive component that computes."""
-LOG = "accelergy.log"
-"""Name of Accelergy's printed output among the files of an answer."""
+NEEDED = ("ERT.yaml", "ART.yaml")  # files without which a run has failed, whatever its exit code
+COMPUTE = "compute"  # the action of a primitive component that computes
+LOG = "accelergy.log"  # name of Accelergy's printed output among the files of an answer
 INHERITED = ("HOME", "PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH")
 """The environment variables that Accelergy sees: others load functions (`ACCELERGY_MATH_FUNCTIONS`), libraries of
 components, and modules of Python."""
-MEMORY = 2 * 2 ** 30
-"""Bytes of address space of Accelergy and of each program that it starts."""
-TIME_LIMIT_S = 60.0
-"""Seconds for one run, a safety limit."""
+MEMORY = 2 * 2 ** 30  # bytes of address space of Accelergy and of each program that it starts
+TIME_LIMIT_S = 60.0  # seconds for one run, a safety limit
 PRECISION = "17"
 """Significant digits that it is asked for: enough for every number, as sums are made and rounded afterwards."""
-DIGITS = 6
-"""Significant digits of the figures that Accelergy writes, unless it is asked for more."""
-MOST_BYTES = 16 * 2 ** 20
-"""Bytes of one file, a plain safety limit."""
-MOST_KEPT = 1 << 28
-"""Bytes of kept answers that are read: a plain safety limit, above all files that one run may leave."""
+DIGITS = 6  # significant digits of the figures that Accelergy writes, unless it is asked for more
+MOST_BYTES = 16 * 2 ** 20  # bytes of one file, a plain safety limit
+MOST_KEPT = 1 << 28  # bytes of kept answers that are read: a plain safety limit, above all files that one run may leave
 COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
 """The last line of a Python traceback, from the name of the exception on."""
-ANSWER_FORMAT = "3"
-"""Number of the format of kept answers: another one leaves older answers aside."""
+ANSWER_FORMAT = "3"  # number of the format of kept answers: another one leaves older answers aside
 ASK_VERSION = "from importlib.metadata import version; print(version('accelergy'))"
-VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)
-"""The printed version; anything else is taken for no answer."""
+VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)  # the printed version; anything else is taken for no answer
 CONFIGURATION = ".config/accelergy/accelergy_config.yaml"
 """Accelergy's configuration below the home folder, which names the plug-ins."""
 UNUSABLE = "Accelergy left a table that cannot be used"
@@ -71,14 +61,11 @@ AVOID = "--energy bundled, estimate or built-in does without Accelergy"
 # What is handed over could not be run if it were: everything else has been worked out before
 # (`accelergy_components`).
 
-WORD = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
-"""A name of a class, an action, an attribute or an argument."""
+WORD = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)  # a name of a class, an action, an attribute or an argument
 WORDS = re.compile(rf"(?:{WORD.pattern}(?: {WORD.pattern})*)?", re.ASCII)
 """A text: plain words with single spaces between them, or nothing."""
-LONGEST = 100
-"""Characters of a name or text, a plain safety limit."""
-MOST_VALUES = 10_000
-"""Values of a list, a plain safety limit."""
+LONGEST = 100  # characters of a name or text, a plain safety limit
+MOST_VALUES = 10_000  # values of a list, a plain safety limit
 PRIMITIVES = {"mac": "{}mac", "add": "{}adder", "mul": "{}multiplier", "max": "comparator"}
 """Operations of compute units -> classes of primitive components of Accelergy's plug-ins, of "int" or "fp" numbers."""
 SYSTEM, ASKED = "asked", "component_{}"

@@ -39,15 +39,12 @@ USUAL_CYCLE_SECONDS = 1e-9
 USUAL_DRAM = "LPDDR4"
 USUAL_DRAM_BIT_PJ = 8.0
 """Taken where attributes are silent; the last two belong together. Accelergy assumes this DRAM, too."""
-ALADDIN_NM = 45.0
-"""The technology of Aladdin's figures (40 nm counts as the same there)."""
+ALADDIN_NM = 45.0  # the technology of Aladdin's figures (40 nm counts as the same there)
 TECHNOLOGY = re.compile(r"(\d+(?:\.\d+)?) *(?:nm)?", re.ASCII)
 """A technology as attributes write it: a number, with the unit or without."""
 NO_CAPACITY = "none: a level without capacity"
-NOTHING = {"read": 0.0, "write": 0.0, "update": 0.0, "leak": 0.0}
-"""Energies of a level without capacity."""
-REMEMBERED = 2 ** 16
-"""Components whose figures are kept, a plain limit on memory (some 30 MB)."""
+NOTHING = {"read": 0.0, "write": 0.0, "update": 0.0, "leak": 0.0}  # energies of a level without capacity
+REMEMBERED = 2 ** 16  # components whose figures are kept, a plain limit on memory (some 30 MB)
 
 # The tables lie in `timeloop_specs/figures`; `validation/record_figures.py` records them.
 
@@ -79,10 +76,8 @@ def _rows(name: str) -> list[list[str]]:
 # multiply-accumulate is an adder, linear in the bits, and a multiplier, quadratic in them. Both reproduce the
 # recorded figures to their digits. All figures are for 40 and 45 nm.
 
-REGISTER_FILE = ("access_pj", "leak_pj", "area_um2")
-"""Outputs of `register_file`, in order; leakage in 1 ns."""
-ARITHMETIC = ("compute_pj", "area_um2")
-"""Outputs of `arithmetic`, in order."""
+REGISTER_FILE = ("access_pj", "leak_pj", "area_um2")  # outputs of `register_file`, in order; leakage in 1 ns
+ARITHMETIC = ("compute_pj", "area_um2")  # outputs of `arithmetic`, in order
 SINGLE_BITS = 32
 """Bits of exponent and mantissa up to which a floating-point unit is a share of one of single precision."""
 FASTEST_NS, SLOWEST_NS, WHOLE_NS = 0.75, 10.0, 6
@@ -144,19 +139,15 @@ def _arithmetic_constants(unit_class: str, clock: float, wide: bool) -> tuple[tu
 # costs less: CACTI's own figures rise in the large and jump up and down in the small, where a search must not follow
 # them. `validation/train_sram_network.py` fits the network and records its errors.
 
-INPUTS = ("depth", "width_bits", "technology_nm", "n_banks", "n_rw_ports")
-"""Axis of the inputs, in order."""
-RISING = ("depth", "width_bits", "n_rw_ports")
-"""Inputs with which every output rises."""
+INPUTS = ("depth", "width_bits", "technology_nm", "n_banks", "n_rw_ports")  # axis of the inputs, in order
+RISING = ("depth", "width_bits", "n_rw_ports")  # inputs with which every output rises
 OUTPUTS = ("read_pj", "write_pj", "leak_pj", "area_um2")
 """Axis of the outputs, in order; leakage in pJ per cycle of 1 ns."""
 LEAST_ROWS = 64
 LEAST_BITS = 32
 """The smallest bank about which Accelergy's plug-in asks CACTI; it scales smaller ones, which `asked` repeats."""
-DECODER = 0.3
-"""Share of an access that a narrow line does not save."""
-FEW_ROWS = 0.78
-"""Exponent of an access in the rows of a bank below `LEAST_ROWS`."""
+DECODER = 0.3  # share of an access that a narrow line does not save
+FEW_ROWS = 0.78  # exponent of an access in the rows of a bank below `LEAST_ROWS`
 
 
 @dataclass(frozen=True)
@@ -232,8 +223,7 @@ def from_dict(content: dict[str, Any]) -> SramRegressor:
 # to a power of two of banks, the smooth form does not. All of them rise with depth and width. They take numbers, arrays
 # of NumPy and tensors of torch, through which gradients flow.
 
-Array: TypeAlias = Any
-"""A number, or an array of NumPy or torch."""
+Array: TypeAlias = Any  # a number, or an array of NumPy or torch
 Attributes: TypeAlias = Mapping[str, Array]
 
 

@@ -36,8 +36,7 @@ ROLES: AnyMapping[str, tuple[str, ...]] = {
     "storage": ("DRAM", "SRAM", "regfile", "smartbuffer", "storage"), "compute": ("mac", "compute"),
     "network": INTERCONNECT_CLASSES}
 """A component whose class contains one of these words has that role; the first match counts (Timeloop's rule)."""
-UNNAMED = "__ARITH__"
-"""Timeloop's name for an arithmetic without one, as old list formats write it."""
+UNNAMED = "__ARITH__"  # Timeloop's name for an arithmetic without one, as old list formats write it
 MOST_LEVELS = 64
 """Storage levels, fan-outs of the v0.4 dialect included. Machines have fewer than 10."""
 RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")

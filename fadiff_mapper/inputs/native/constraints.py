@@ -29,8 +29,7 @@ from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
 ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"
 """The sections by the names under which they are written out again."""
-LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}
-"""Operator of a factor -> field of `LoopConstraint`."""
+LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}  # operator of a factor -> field of `LoopConstraint`
 SWITCHES = {"no_reuse": "no_reuse", "no_multicast_no_reduction": "no_reuse", "no_temporal_reuse": "no_reuse",
             "no_link_transfer": "no_link_transfer", "rmw_first_update": "rmw_first_update",
             "no_coalesce": "no_coalesce"}

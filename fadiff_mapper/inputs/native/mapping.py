@@ -22,8 +22,7 @@ from fadiff_mapper.inputs.yaml.located import Reader, Seq, kind_of, known, reade
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 ACCEPTED = '"C=2 M=3", "C2 M3", "C<=4" or "C>=2", with the dimensions'
-MOST_DIGITS = 15
-"""Digits of a factor; all such whole numbers are exact in float64."""
+MOST_DIGITS = 15  # digits of a factor; all such whole numbers are exact in float64
 
 # The name ends where the number begins, so "C2M3" is C=2 M=3; with an operator a name may hold digits.
 _FACTOR = re.compile(r"(?P<name>[A-Za-z_]\w*?)\s*(?P<operator><=|>=|=*)\s*(?P<value>\d+)(?=[\s,A-Za-z_]|$)")
@@ -122,8 +121,7 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
     return tuple(factors.values())
 
 
-SEPARATOR = "_"
-"""Between the innermost and the outermost loops of a partial order: the loops in between are free."""
+SEPARATOR = "_"  # between the innermost and the outermost loops of a partial order: the loops in between are free
 Order = tuple[tuple[str, ...], tuple[str, ...]]
 """Innermost and outermost dimensions, both from the inside outwards; the others lie in between."""
 

@@ -17,8 +17,7 @@ from fadiff_mapper.inputs.yaml import located
 from fadiff_mapper.inputs.yaml.located import REQUIRED, Key, Kind
 from fadiff_mapper.inputs.yaml.place import Leniency, Oddity, Where
 
-MOST_BITS = 256
-"""Bits of an element; published number formats have 64 at most."""
+MOST_BITS = 256  # bits of an element; published number formats have 64 at most
 OTHER_BASES = re.compile(r"\+?0(?:[xX](?P<hexadecimal>[0-9a-fA-F]+)|(?P<octal>[0-7]+))")
 """Whole numbers that are not decimal, as C writes them."""
 

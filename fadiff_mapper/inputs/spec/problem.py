@@ -137,15 +137,6 @@ class Problem:
                     found[name].append(window)
         return {name: tuple(ranks) for name, ranks in found.items()}
 
-    def slides(self, name: str) -> bool:
-        """Whether tiles of this data space can overlap their neighbours, as several dimensions move one rank.
-
-        Only then can a neighbour hold, from the step before, words that are wanted now (link transfers), unless every
-        step sends whole tiles (`no_reuse` in time).
-        """
-        space = next(ds for ds in self.dataspaces if ds.name == name)
-        return any(sum(self.bounds[term.dimension] > 1 for term in rank) > 1 for rank in space.ranks)
-
     def density(self, dataspace: str) -> Density:
         """The density of a data space."""
         return self.densities.get(dataspace, DENSE)

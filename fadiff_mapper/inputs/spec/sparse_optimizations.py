@@ -23,8 +23,7 @@ class Density:
         return f"{BANDED}-{self.band_width}" if self.distribution == BANDED else self.distribution
 
 
-DENSE = Density()
-"""The density of a tensor for which the input gives none."""
+DENSE = Density()  # the density of a tensor for which the input gives none
 COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK = "cp", "rle", "b"
 UNCOMPRESSED_BITMASK, OFFSET_PAIR = "ub", "uop"
 COMPRESSED_FORMATS = (COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK)

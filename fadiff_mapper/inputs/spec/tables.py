@@ -15,8 +15,7 @@ from typing import Any
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, NamedInterconnect, StorageLevel
 
-BUILT_IN = "Timeloop's built-in values"
-"""The source of an energy that no table gives."""
+BUILT_IN = "Timeloop's built-in values"  # the source of an energy that no table gives
 NO_ENERGY = "none: 0 pJ, as no table has an entry for it"
 """The source of the energies of a multicast without an entry, with which Timeloop ends on an assertion."""
 
@@ -85,12 +84,9 @@ FILL_ACTIONS = ("random_fill", "random_write", "fill", "write")
 UPDATE_ACTIONS = ("random_update", "random_write", "update", "write")
 COMPUTE_ACTIONS = ("mac_random", "mult_random", "mac", "mult", "compute")
 """The names under which Timeloop looks an action up in the ERT; the first one that is there counts."""
-UNNAMED_ROOT = "system"
-"""Where tables need a parent for their components and the architecture names none."""
-RANGE = re.compile(r"\[[^\]]*\]")
-"""The range of instances in the full name of a component, such as "[0..3]"."""
-REMEMBERED = 1 << 12
-"""Names of components that are remembered, enough for a few designs: a limit on memory."""
+UNNAMED_ROOT = "system"  # where tables need a parent for their components and the architecture names none
+RANGE = re.compile(r"\[[^\]]*\]")  # the range of instances in the full name of a component, such as "[0..3]"
+REMEMBERED = 1 << 12  # names of components that are remembered, enough for a few designs: a limit on memory
 DRAM_PJ_PER_16_BITS = 200.0
 SRAM_PJ_PER_KIB = 5 / 99.5
 SRAM_LEAST_KIB = 0.5

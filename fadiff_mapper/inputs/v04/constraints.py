@@ -51,8 +51,7 @@ JOINED = ("keep", "bypass", "no_reuse", "no_link_transfer")
 """Lists that, like factors, add up when two constraints are about the same node. Others may be given once."""
 ONLY = ("factors_only", "must_iterate_over_dataspaces", "keep_only", "bypass_only")
 """Entries that count when they are empty, too: an empty `keep_only` keeps nothing."""
-NOTHING: tuple[Any, ...] = ((), ((), ()))
-"""An empty list, and an empty order."""
+NOTHING: tuple[Any, ...] = ((), ((), ()))  # an empty list, and an empty order
 LOOP_MACROS = ("factors_only", "no_iteration_over_dataspaces", "must_iterate_over_dataspaces")
 MACROS = (*LOOP_MACROS, "keep_only", "bypass_only")
 """Entries that are written out as factors, and as data spaces that are kept and bypassed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import listed
@@ -52,21 +51,13 @@ def is_v04(document: Map) -> bool:
     return isinstance(architecture, dict) and "nodes" in architecture
 
 
-@dataclass(frozen=True)
-class Translation:
-    """A v0.4 document in the native dialect, and its problem, which the translation had to read."""
-
-    document: Map  # the native document; every entry keeps its place in the user's files
-    problem: ReadProblem  # the value of `document["problem"]`
-
-
-def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
+def translate(document: Map, leniency: Leniency = STRICT) -> tuple[Map, ReadProblem]:
     """Translates a document as Timeloop's Python front end would hand it to the binaries.
 
     Every fan-out X becomes a `dummy_storage` level `inter_X_spatial`; container attributes are handed inwards;
-    constraints and mapping become flat lists of directives with strings. The problem is read into values here, as
-    constraints speak of its dimensions and data spaces; the caller need not read it again. `leniency` decides about
-    input that the front end puts up with and Timeloop then ignores.
+    constraints and mapping become flat lists of directives with strings. Every entry of the native document keeps its
+    place in the user's files. The value of its problem comes with it, as constraints speak of the problem's dimensions
+    and data spaces. `leniency` decides about input that the front end puts up with and Timeloop then ignores.
     """
     reader = Reader(without_ignored(document))
     shared = _globals(reader)
@@ -129,8 +120,8 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
         items["sparse_optimizations"] = section.having({**section, "targets": placed_list(named, section.where)})
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
-    return Translation(Map({key: value for key, value in items.items() if value is not None},
-                           where=document.where, places=document.places), read)
+    return Map({key: value for key, value in items.items() if value is not None}, where=document.where,
+               places=document.places), read
 
 
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:

@@ -16,10 +16,8 @@ from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 Names = Mapping[str, object]
 """What an expression may use: variables, attributes of the containers around it, attributes before it."""
-VERSION = "0.4"
-"""Version of the dialect, which its sections may state."""
-MOST_ENTRIES = 1000
-"""Variables, or attributes of one node; a plain safety limit, as each may be an expression."""
+VERSION = "0.4"  # version of the dialect, which its sections may state
+MOST_ENTRIES = 1000  # variables, or attributes of one node; a plain safety limit, as each may be an expression
 COMMON_DEFAULTS: dict[str, Any] = {"has_power_gating": False}
 """Attributes that the front end writes where a node says nothing."""
 STORAGE_DEFAULTS: dict[str, Any] = {
@@ -32,16 +30,14 @@ DECLARED = (*STORAGE_DEFAULTS, "datawidth", "technology", "block_size", "width",
 """Attributes of a memory that the front end knows, and thus refuses in a hyphenated spelling."""
 DUMMY_ATTRIBUTES: dict[str, Any] = {"width": 1, "depth": 1, "datawidth": 1, "technology": -1, **STORAGE_DEFAULTS}
 """Attributes of a level that only adds a fan-out: a memory of one word of one bit."""
-FAN_OUT = "fan-out"
-"""Role of such a level, besides those of the nodes."""
+FAN_OUT = "fan-out"  # role of such a level, besides those of the nodes
 BRANCHES = ("!Hierarchical", "!Parallel", "!Pipelined")
 LEAVES = ("!Component", "!Container", "!Nothing")
 LEAF_ROLES = {**ROLES, "compute": ("mac", "intmac", "fpmac", "compute"), "nothing": ("nothing",)}
 """The front end's words of the roles of components."""
 ACTIONS = {"storage": ("read", "write", "update", "leak"), "compute": ("compute",)}
 """Actions that the front end asks Accelergy to price, besides those that a component requires itself."""
-NATIVE_WIDTHS = ("memory_width", "data_storage_width")
-"""Other names of the attribute "width" in the native dialect."""
+NATIVE_WIDTHS = ("memory_width", "data_storage_width")  # other names of the attribute "width" in the native dialect
 
 
 def resolve_map(node: Map, names: Names) -> Map:

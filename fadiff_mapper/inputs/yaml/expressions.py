@@ -24,14 +24,10 @@ from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.inputs.yaml.place import Where
 
 # Plain safety limits, generous for specifications.
-MAX_BITS = 4_096
-"""Bits of a whole-numbered result."""
-MAX_SIZE = 100_000
-"""Characters or elements of a result, nested ones counted."""
-MAX_TEXT = 1_000
-"""Characters in one expression."""
-MAX_DEPTH = 50
-"""Levels of nesting in one expression, far below Python's limit on recursion."""
+MAX_BITS = 4_096  # bits of a whole-numbered result
+MAX_SIZE = 100_000  # characters or elements of a result, nested ones counted
+MAX_TEXT = 1_000  # characters in one expression
+MAX_DEPTH = 50  # levels of nesting in one expression, far below Python's limit on recursion
 
 
 class ExpressionError(FadiffError):

@@ -96,12 +96,10 @@ def kind_of(value: object) -> str:
 
 # Checks: (value, where) -> value of the right type, or SpecError.
 
-LARGEST = 1e30
-"""The largest number that is read: sums and products of a few such numbers stay within a float's range."""
+LARGEST = 1e30  # the largest number that is read: sums and products of a few such numbers stay within a float's range
 SMALLEST = 1e-30
 """The smallest number other than 0 that is read, without its sign: quotients stay within a float's range as well."""
-LARGEST_WHOLE = 2 ** 53
-"""The largest whole number that is read: up to here counts in float64 are exact."""
+LARGEST_WHOLE = 2 ** 53  # the largest whole number that is read: up to here counts in float64 are exact
 
 
 def number(value: Any, where: Where, minimum: float | None = None, above: float | None = None) -> float:
@@ -140,10 +138,8 @@ def integer(value: Any, where: Where, minimum: int | None = None) -> int:
     return int(real)
 
 
-natural: Check[int] = partial(integer, minimum=0)
-"""A check for a whole number of at least 0."""
-positive: Check[int] = partial(integer, minimum=1)
-"""A check for a whole number of at least 1."""
+natural: Check[int] = partial(integer, minimum=0)  # a check for a whole number of at least 0
+positive: Check[int] = partial(integer, minimum=1)  # a check for a whole number of at least 1
 
 
 def text(value: Any, where: Where) -> str:
@@ -202,8 +198,7 @@ def known(name: Any, where: Where, accepted: Collection[str], word: str = "") ->
     return str(name)
 
 
-REQUIRED: Any = object()
-"""The default of a key that must be there."""
+REQUIRED: Any = object()  # the default of a key that must be there
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,8 +221,7 @@ class Key:
     meaning: str  # a few words for the reference
 
 
-Table = Mapping[str, Key]
-"""The keys of one mapping by their names."""
+Table = Mapping[str, Key]  # the keys of one mapping by their names
 
 
 @dataclass
@@ -287,6 +281,6 @@ class Reader:
                 for key in self.node if key not in accepted)
 
 
-def readers(rows: Seq, leniency: Leniency, table: Table) -> Iterator[Reader]:
+def readers(rows: Seq, leniency: Leniency = STRICT, table: Table | None = None) -> Iterator[Reader]:
     """Readers of the mappings in a list, one after the other."""
-    return (Reader(mapping(row, where), leniency, table) for row, where in rows.placed())
+    return (Reader(mapping(row, where), leniency, table or {}) for row, where in rows.placed())

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from fadiff_mapper.base.errors import MOST_PROBLEMS, SpecError
 from fadiff_mapper.base.standard_streams import printable
 
-MOST_SHOWN = 1000
-"""Characters of one part of a message."""
+MOST_SHOWN = 1000  # characters of one part of a message
 
 
 class Where(NamedTuple):
@@ -97,5 +96,4 @@ class Leniency:
                      for text, places in self.collected.values())
 
 
-STRICT = Leniency(strict=True)
-"""Refuses every oddity."""
+STRICT = Leniency(strict=True)  # refuses every oddity

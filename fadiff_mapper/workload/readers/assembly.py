@@ -202,14 +202,14 @@ class Call:
         """Adds a node that is not understood for the first result."""
         return self.to.unknown(self.name, self.operator, self.tensors, self.outs[:1], macs)[0]
 
-    def pointwise(self, joins: Mapping[str, str], names: Mapping[str, str]) -> Tensor:
-        """Points of one tensor by themselves, or of several tensors joined, by tables of names for joins and for
-        others; constants (scales, zero points of integers) count only in operators that join by their name."""
-        if self.operator in joins:
-            return self.node(joins[self.operator], self.tensors)
+    def pointwise(self, op: str) -> Tensor:
+        """Points of one tensor by themselves, or of several tensors joined; constants (scales, zero points of integers)
+        count only where the operation itself joins."""
+        if KIND[op] == "join":
+            return self.node(op, self.tensors)
         read = [tensor for tensor in self.tensors if tensor.node]
         single = len(read) == 1 and (not read[0].known or self.outs[0] in (None, read[0].shape))
-        return self.node(names.get(self.operator, "elementwise") if single else "combine", read)
+        return self.node(op if single else "combine", read)
 
     def product(self, a: Tensor, b: Tensor) -> Tensor:
         """A matrix product."""
