@@ -93,6 +93,11 @@ class BatchOutcome:
     cache_in: str  # the memory that holds the cache
 
     @property
+    def further_token_s(self) -> tuple[float, float] | None:
+        """Seconds of the first and the last token behind the prefill; None where there is none."""
+        return (self.steps[0][1], self.steps[-1][1]) if self.steps else None
+
+    @property
     def seconds(self) -> float:
         return self.first_token_s + sum(seconds for _, seconds, _ in self.steps)
 
