@@ -28,8 +28,7 @@ from fadiff_mapper.workload.shapes import whole_axes
 FOLDED = ("reshape", "transpose", "slice", "concat", "expand", "pad")
 """Nodes that only rearrange elements, or repeat them: their neighbours read and write in another order."""
 
-COPIES = FOLDED[1:]
-"""Those that may be copies of their operands instead (`Node.moves`); a reshape keeps all elements where they are."""
+COPIES = FOLDED[1:]  # those that may be copies (`Node.moves`); a reshape keeps all elements where they are
 
 MOVES = ("gather", "scatter", "interleave")  # nodes that move elements by computed places, without an operation
 

@@ -33,8 +33,7 @@ REMEMBERED = 4096  # texts whose values are kept: files repeat their numbers and
 def plain_scalar(text: str) -> Any:
     """The value of unquoted text by YAML 1.2's core schema: null, boolean, number, or the text itself.
 
-    Numbers with leading zeros (`0777`) and octal ones (`0o17`) stay text, so that no reader takes them for another
-    number.
+    Numbers with leading zeros (`0777`) and octal ones (`0o17`) stay text, lest a reader takes them for another number.
     """
     lower = text.lower()
     if lower in ("", "~", "null"):
@@ -101,8 +100,7 @@ def joined(first: Seq, second: Seq) -> Seq:
 
 
 MAX_NODES = 250_000  # values in one document, aliases written out, a plain safety limit
-MAX_DEPTH = 100
-"""Levels of nesting in one document, aliases written out. A safety limit far below Python's on recursion."""
+MAX_DEPTH = 100  # levels of nesting, aliases written out: a safety limit far below Python's on recursion
 INCLUDED_TAG = "!include_loaded"  # `!include_loaded 3` is replaced by the fourth of the `included` values
 _CORE = "tag:yaml.org,2002:"
 _LOCAL_TAG = re.compile(r"![A-Za-z_][\w-]*")

@@ -178,18 +178,15 @@ def _node(reader: Reader, operators: dict[str, Operator]) -> Node:
         if (sliced or op == "pad") and entries != len(axes):
             raise reader.at("axes").error(f"{name} ({op}): the axes {list(axes)}, entries for {entries}",
                                           "one entry per axis")
-        macs = reader.take("macs", natural, None) if kind in ("reduce", "pool") else None
-        constants = reader.take("constants", _each(_shape), ()) if kind in ("join", "rows") else ()
-        causal = reader.take("causal", positive, 0) if op == "softmax" else 0
-        unit = reader.take("unit", text, "")
-        moves = reader.take("moves", boolean, False) if op in COPIES else False
-        what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
-        if op == NOT_UNDERSTOOD:
-            macs, possible = (reader.take(key, natural, None) for key in ("macs", "possible"))
+        details: dict[str, tuple[Check[Any], bool]] = {  # with their check, and whether this node may have them
+            "constants": (_each(_shape), kind in ("join", "rows")), "causal": (positive, op == "softmax"),
+            "unit": (text, True), "moves": (boolean, op in COPIES),
+            "macs": (natural, kind in ("reduce", "pool", NOT_UNDERSTOOD)), "possible": (natural, op == NOT_UNDERSTOOD)}
+        stated = {key: reader.take(key, check, DEFAULTS[key]) for key, (check, there) in details.items() if there}
+        what = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else ""
         if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(inputs) != 1:
             raise reader.at("from").error(f"{name} ({op}) reads {len(inputs)} tensors", "one")
-        node = Node(name, op, inputs, shape, window=window, axes=axes, macs=macs, what=what, possible=possible,
-                    constants=constants, causal=causal, unit=unit, moves=moves, where=reader.node.where)
+        node = Node(name, op, inputs, shape, window=window, axes=axes, what=what, where=reader.node.where, **stated)
     reader.finish(f' of the node "{name}"')
     return node
 
