@@ -145,10 +145,8 @@ def evaluate_tiles(hardware: Hardware, groups: Sequence[FusedGroup],
                    known: TileEvaluations | None = None) -> list[tuple[EvaluatedLayer, ...]]:
     """Evaluates every tile shape of every layer of some groups once, all tiles of one layer side by side.
 
-    Args:
-        hardware: architecture and energy tables.
-        groups: groups whose loops, links and levels are sound (`group_legality.structure_violations` is empty).
-        known: tiles of other groups on the same design; new ones are added. None: there are none.
+    Loops, links and levels of the groups are sound (`group_legality.structure_violations` is empty). `known`: tiles of
+    other groups on the same design; new ones are added.
 
     Returns:
         For every group its layers, first to last. A tile without a mapping, or with one that does not cover it, is left
@@ -387,14 +385,8 @@ def cycles_with_operators(hardware: Hardware, group: FusedGroup, layers: float, 
                           memories: Mapping[str, float]) -> tuple[float, dict[str, float]]:
     """Cycles of one run of a group, and those that the multiply-accumulators, each unit and each memory need in it.
 
-    Side by side, the busiest of these sets the time; in turn, times add up.
-
-    Args:
-        hardware: The design.
-        group: The group.
-        layers: Cycles of its layers.
-        operators: The operators between them.
-        memories: Cycles that memories need for words of the layers.
+    Side by side, the busiest of these sets the time; in turn, times add up. `layers`: cycles of the layers; `operators`
+    lie between them; `memories`: cycles that each memory needs for words of the layers.
     """
     busy: defaultdict[str, float] = defaultdict(float, memories)
     for each in operators:
@@ -471,14 +463,10 @@ def operator_choices(hardware: Hardware, group: FusedGroup,
 
 
 def _layer_cost(needed: int, evaluated: EvaluatedLayer, counts: Counts, price: Cost, first: int) -> LayerCost:
-    """Sums over the steps of one layer.
+    """Sums over the steps of one layer, whose counts and prices begin at row `first`.
 
-    Args:
-        needed: multiply-accumulates of the layer without recomputation, those that a mask hides included.
-        evaluated: the layer.
-        counts: access counts of steps, its own among them, with the words that earlier steps left in place.
-        price: their cycles and energies.
-        first: row at which its own begin.
+    `needed`: multiply-accumulates without recomputation, those that a mask hides included. `counts`: with the words
+    that earlier steps left in place.
     """
     tiles = [evaluated.tiles[step.shape] for step in evaluated.classes]
     arch, names = tiles[0].layer.arch, tiles[0].layer.problem.dataspace_names()

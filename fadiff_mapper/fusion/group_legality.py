@@ -73,16 +73,8 @@ def evaluate_group(hardware: Hardware, group: FusedGroup) -> FusedCost:
 
 def checked_costs(hardware: Hardware, groups: Sequence[FusedGroup],
                   known: TileEvaluations | None = None) -> list[tuple[list[Violation], FusedCost | None]]:
-    """Violations of groups and, where there are none, costs, from one evaluation of each tile.
-
-    Args:
-        hardware: architecture and energy tables.
-        groups: any groups; their tiles are evaluated side by side.
-        known: tiles of other groups on the same design; new ones are added. None: there are none.
-
-    Returns:
-        For each group (violations, cost) as of `group_violations` and `group_cost`; None where it cannot run.
-    """
+    """For each group its violations (`group_violations`) and, where there are none, its cost, from one evaluation of
+    each tile, those of all groups side by side. `known` as for `evaluate_tiles`."""
     broken = [structure_violations(hardware, group) for group in groups]
     sound = [number for number, own in enumerate(broken) if not own]
     evaluated = dict(zip(sound, evaluate_tiles(hardware, [groups[number] for number in sound], known), strict=True))
@@ -431,13 +423,7 @@ def live_words_by_layer(hardware: Hardware, group: FusedGroup, level: int,
     rest. Beside these the level must hold what the one running layer needs: its tile's other data spaces (twice where
     the level is double buffered), the intermediates that it reads and writes, and what later steps use of the others.
     FADiff's eq. (24) adds up weights and activations of all layers instead; LoopTree, too, takes the largest over
-    branches that run one after the other.
-
-    Args:
-        hardware: architecture and energy tables.
-        group: a group with a mapping for every tile.
-        level: index of the level, innermost first.
-        evaluated: the layers with their tiles, of `evaluate_tiles`.
+    branches that run one after the other. `level`: its index; `evaluated`: of `evaluate_tiles`.
     """
     name, bits = hardware.arch.levels[level].name, hardware.arch.levels[level].word_bits
     resident = resident_words(group, [own.steps for own in evaluated], hardware.arch.levels[level])
