@@ -405,17 +405,14 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
     if output is not None and serving_profile:
         serving.describable(read)
         folders |= {Path(output, "llmservingsim", name): names for name, names in serving.FILES.items()}
-    arguments: dict[str, Any] = {"frequency": frequency, "metric": metric, "seed": seed, "jobs": jobs, "energy": energy,
-                                 "strict": strict, "bits": bits, "stopped": stopped}
     with nullcontext() if output is None else lock(Path(output), folders, files):
         document = read_document(*sources, jinja_data=jinja_data) if sources else design
-        result = inference.infer(read, document, batch=batch, prompt=prompt, generate=generate, fold=fold, fuse=fuse,
-                                 **arguments)
+        question = inference.InferenceQuestion(read, document, batch, prompt, generate, frequency, metric, seed, jobs,
+                                               energy, strict, bits or {}, fold, fuse, stopped)
+        result = inference.infer(question)
         if output is not None:
             from fadiff_mapper.output.inference_files import inference_files
-            tables = serving.serving_profile(
-                serving.describable(read), document, sequences=max(batch), prompt=prompt, generate=generate,
-                **arguments) if serving_profile else {}
+            tables = serving.serving_profile(question) if serving_profile else {}
             write_files(Path(output), inference_files(result))
             for name, texts in tables.items():
                 folder = Path(output, "llmservingsim", name)

@@ -11,8 +11,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 T = TypeVar("T")
-MOST_PROBLEMS = 50
-"""Mistakes of one input that a message lists."""
+MOST_PROBLEMS = 50  # mistakes of one input that a message lists
 
 
 class FadiffError(Exception):

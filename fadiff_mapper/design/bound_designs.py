@@ -27,9 +27,8 @@ import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
-from fadiff_mapper.design.layer_entries import LeastFigures
 from fadiff_mapper.design.question import DesignQuestion
-from fadiff_mapper.design.result import DesignOutcome, metric_exponents
+from fadiff_mapper.design.result import DesignOutcome, LeastFigures, metric_exponents
 from fadiff_mapper.design.space import DesignSpace, Point, broken_limit, coordinate, design_area_mm2, points_beside
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen, summed
 from fadiff_mapper.inputs.spec.mapping import Mapping

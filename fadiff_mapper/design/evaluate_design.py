@@ -17,7 +17,6 @@ from fadiff_mapper.base.version import __version__
 from fadiff_mapper.design.layer_entries import (
     OUT_OF_TIME,
     LayerEntry,
-    LeastFigures,
     arithmetic_bound,
     design_digest,
     digest_of,
@@ -29,7 +28,7 @@ from fadiff_mapper.design.layer_entries import (
     proved_bounds,
 )
 from fadiff_mapper.design.question import DesignQuestion
-from fadiff_mapper.design.result import DesignOutcome, NetworkFigures
+from fadiff_mapper.design.result import DesignOutcome, LeastFigures, NetworkFigures
 from fadiff_mapper.design.result_store import ResultStore, as_stored
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, design_document, parameter_values
 from fadiff_mapper.fusion import Hardware
@@ -402,7 +401,7 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     question, parameters = bench.question, parameter_values(bench.question.space, point)
 
     def refused(reason: str, area_mm2: float = math.inf, mapped: bool = False,
-                bounds: tuple[float, float, float] | None = None) -> DesignOutcome:
+                bounds: LeastFigures | None = None) -> DesignOutcome:
         return DesignOutcome(point, parameters, False, reason, area_mm2=area_mm2, mapped=mapped, bounds=bounds)
 
     if broken := broken_limit(question.space, point):
@@ -426,12 +425,11 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
         except OutOfTime:
             if give_up:
                 raise
-    bounds = (least.energy_pj, least.cycles, least.root_edp) if least else None
     if least and loses(question, least, area, rivals):
-        return refused("its lower bound is no better than a design that is known", area, bounds=bounds)
+        return refused("its lower bound is no better than a design that is known", area, bounds=least)
     entries = layer_entries(specs, question.layer_options, bench.store, stopped, give_up)
     if missing := _missing_layer(question, entries):
-        return refused(missing, area, True, bounds)
+        return refused(missing, area, True, least)
     planned = [network_figures(question, number, specs, entries, bench.store, stopped, give_up)
                for number in range(len(question.networks))]
     cut_short = OUT_OF_TIME in {entry.status for entry in entries} | {plan.status for _, plan in planned if plan}
@@ -441,6 +439,6 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     figures, plans = tuple(each for each, _ in planned), tuple(plan for _, plan in planned if plan)
     outcome = DesignOutcome(point, parameters, True, "", sum(each.weight * each.energy_pj for each in figures),
                             sum(each.weight * each.cycles for each in figures), area, figures, mapped=True,
-                            bounds=bounds, cut_short=cut_short)
+                            bounds=least, cut_short=cut_short)
     bench.keep(outcome, plans if len(plans) == len(planned) else ())
     return outcome

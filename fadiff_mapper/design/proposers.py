@@ -15,7 +15,6 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
-from fadiff_mapper.design.layer_entries import LeastFigures
 from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.shared_study import open_study
@@ -212,7 +211,7 @@ class OptunaDesigns:
         if not known:
             self.study.tell(trial, [worst + WORSE for worst in self.worst])
             return
-        least = None if outcome.feasible or outcome.bounds is None else LeastFigures(*outcome.bounds)
+        least = None if outcome.feasible else outcome.bounds
         values = [math.log(max(outcome.of(metric) if least is None else least.of(metric, outcome.area_mm2), 1e-300))
                   for metric in self.question.options.metrics]
         self.worst = [max(pair) for pair in zip(values, self.worst, strict=True)]

@@ -14,7 +14,7 @@ from fadiff_mapper.design.result import metric_exponents
 from fadiff_mapper.design.space import DesignSpace
 from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS
 from fadiff_mapper.network.options import NetworkOptions, layer_search
-from fadiff_mapper.search.options import MOST_THREADS, SearchOptions, check_options
+from fadiff_mapper.search.options import MOST_THREADS, SearchOptions, check_gap, check_options
 from fadiff_mapper.workload import Operator, Workload
 
 METHODS = ("bounds", "gradient", "random", "exhaustive", "tpe", "nsga2")
@@ -203,8 +203,7 @@ def check_question(question: DesignQuestion, workers: DesignWorkers) -> None:
     if options.time_limit is not None and not options.time_limit > 0:
         raise FadiffError(f"time limit: found {options.time_limit!r}; accepted: seconds greater than 0")
     if options.gap is not None:
-        if not isinstance(options.gap, int | float) or not 0 <= options.gap < inf:
-            raise FadiffError(f"gap: found {options.gap!r}; accepted: a share of 0 or more, such as 0.01")
+        check_gap(options.gap)
         if shard is not None or not options.prune:
             raise FadiffError(f"gap: found with {'a shard' if shard else 'prune=False'}; accepted: one of them")
         if len(options.metrics) > 1 or options.calibration:

@@ -23,7 +23,7 @@ from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError, attempt
 from fadiff_mapper.design.bound_designs import BoundDesigns, DesignDescent
 from fadiff_mapper.design.evaluate_design import SLACK, DesignBench, design_bound, disagreement, evaluate_design
 from fadiff_mapper.design.executors import executor
-from fadiff_mapper.design.layer_entries import OUT_OF_TIME, LeastFigures
+from fadiff_mapper.design.layer_entries import OUT_OF_TIME
 from fadiff_mapper.design.proposers import BLACK_BOX, ExhaustiveDesigns, OptunaDesigns, Proposer
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers, check_question
 from fadiff_mapper.design.result import DesignOutcome, DesignResult, OutcomeTable, hypervolume, undominated
@@ -355,8 +355,7 @@ def raise_bounds(run: DesignRun, bench: DesignBench, gap: float, over: Over) -> 
     """
     def bound_at(place: int) -> tuple[float, int]:
         outcome = run.archive[place]
-        least = LeastFigures(*outcome.bounds) if outcome.bounds else LeastFigures(inf, inf, inf)
-        return SLACK * least.of(run.metrics[0], outcome.area_mm2), place
+        return SLACK * outcome.bounds.of(run.metrics[0], outcome.area_mm2) if outcome.bounds else inf, place
 
     enough, raised = run.front[0].of(run.metrics[0]) / (1 + gap), set[int]()
     low = [bound_at(place) for place, outcome in enumerate(run.archive) if outcome.bounds and outcome.mapped]
@@ -366,7 +365,7 @@ def raise_bounds(run: DesignRun, bench: DesignBench, gap: float, over: Over) -> 
             _, place = heappop(low)
             least = design_bound(bench, bench.reader.specs(run.archive[place].point), over, proved=True)
             if least is not None:
-                run.archive.set_bounds(place, (least.energy_pj, least.cycles, least.root_edp))
+                run.archive.set_bounds(place, least)
             raised.add(place)
             heappush(low, bound_at(place))
 
@@ -379,7 +378,7 @@ def space_bound(run: DesignRun, size: int) -> float | None:
     if len(run.metrics) > 1 or len(run.archive) < size or any(
             outcome.bounds is None and (outcome.mapped or outcome.feasible) for outcome in run.archive):
         return None
-    return min((SLACK * LeastFigures(*outcome.bounds).of(run.metrics[0], outcome.area_mm2) for outcome in run.archive
+    return min((SLACK * outcome.bounds.of(run.metrics[0], outcome.area_mm2) for outcome in run.archive
                 if outcome.bounds is not None), default=None)
 
 

@@ -385,11 +385,11 @@ def best_together(mappings: Sequence[Sequence[Result]], times: Sequence[int], me
 
 
 def descended_network(workload: Workload, results: Sequence[Result], metric: str, seed: int,
-                      over: Over, model: str = "refined", alone: bool = False) -> DescendedNetwork | None:
+                      over: Over, model: str = "refined") -> DescendedNetwork | None:
     """Descends on a network whose layers are mapped (FADiff's method); None where nothing can be fused.
 
     The descent has one home of intermediates, the outermost possible; candidates are tried in all possible homes.
-    `results`: the best unfused mapping of each distinct layer; `alone`: whether the descent's groups are the only ones.
+    `results`: the best unfused mapping of each distinct layer.
     """
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)
@@ -409,4 +409,4 @@ def descended_network(workload: Workload, results: Sequence[Result], metric: str
     return DescendedNetwork(best_together(decoded_layers(results, network, ended),
                                           [entry.times for entry in workload.distinct()], metric),
                             {pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()},
-                            candidates, alone)
+                            candidates)

@@ -59,20 +59,6 @@ void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack)
     pack.looping = mapping.looping;
 }
 
-void read_lane(const Layer& layer, const MappingPack& pack, int lane, Mapping& mapping) {
-    mapping.last.resize(pack.last.size());
-    for (std::size_t at = 0; at < pack.factor.size(); ++at) {
-        mapping.factor[at] = pack.factor[at][lane];
-        if (!pack.last.empty()) mapping.last[at] = pack.last[at][lane];
-    }
-    for (std::size_t at = 0; at < mapping.order.size(); ++at) {
-        mapping.order[at] = pack.order[at * LANES + lane];
-        mapping.spatial_order[at] = pack.spatial_order[at * LANES + lane];
-        mapping.on_y[at] = pack.on_y[at][lane];
-    }
-    mapping.find_loops(layer.dims);
-}
-
 void lay_factor(const Layer& layer, const Mapping& mapping, int place, int dim, int lane, MappingPack& pack) {
     const std::size_t at = std::size_t(place) * layer.dims + dim;
     flat(pack.factor)[at * LANES + lane] = mapping.factor[at];

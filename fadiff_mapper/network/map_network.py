@@ -37,7 +37,7 @@ from fadiff_mapper.network.options import NetworkOptions, layer_search
 from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, bound_plans, planned_groups
 from fadiff_mapper.network.planning_clock import GRACE_S, PlanningClock
 from fadiff_mapper.network.result import NetworkResult, network_result
-from fadiff_mapper.search.map_layers import map_layers, with_bounds
+from fadiff_mapper.search.map_layers import map_layers, with_lower_bounds
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result, with_nest
@@ -100,7 +100,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
     if run.cut or options.calibration or sparse_tensors(specs):     # the layers alone have bounds
-        run.results = run.results if mapped else tuple(with_bounds(run.results, run.late))
+        run.results = run.results if mapped else tuple(with_lower_bounds(run.results, run.late))
     elif not (mapped or run.bounded):
         bound_plans(run, MOST_WORK, run.late)
     status += f"; {run.unbounded}" if run.unbounded else ""

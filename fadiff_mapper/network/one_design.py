@@ -54,7 +54,7 @@ def specs_of(workload: Workload, design: Design, energy: str = "bundled", strict
             key, literal = _all_but_bounds(entry.layer), entry.layer.literal
             like = alike.get(key)
             if free and like is not None and _reads_alike(like, entry.layer.problem):
-                specs.append(with_bounds(like, entry.layer.problem.bounds))
+                specs.append(resized_spec(like, entry.layer.problem.bounds))
                 continue
             if isinstance(design, Spec):
                 spec = read_spec(with_problem(document, literal), files, "built-in", strict=False)
@@ -114,7 +114,7 @@ def _reads_alike(like: Spec, problem: Problem) -> bool:
         or like.problem.bounds[name] == problem.bounds[name] for name, factor in fixed)
 
 
-def with_bounds(like: Spec, bounds: dict[str, int]) -> Spec:
+def resized_spec(like: Spec, bounds: dict[str, int]) -> Spec:
     """A spec with other bounds, in its literal form, too."""
     written = like.literal["problem"]
     literal = like.literal | {"problem": written | {"instance": written["instance"] | bounds}}

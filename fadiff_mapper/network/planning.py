@@ -79,7 +79,7 @@ from fadiff_mapper.network.tile_mappings import (
     strategies_known,
     with_mappings,
 )
-from fadiff_mapper.search.map_layers import with_bounds
+from fadiff_mapper.search.map_layers import with_lower_bounds
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
 
@@ -128,7 +128,6 @@ class DescendedNetwork:
     # name, the price of parts of the network, and whether time is over
     candidates: Callable[[Hardware, Sequence[Segment], Mapping[str, LayerBase], NetworkPrice, Callable[[], bool]],
                          dict[Hashable, list[Candidate]]]
-    alone: bool = False  # whether these candidates are the only ones, so that none are enumerated
 
 
 NetworkDescent: TypeAlias = Callable[[Workload, Sequence[Result], str, int, Callable[[], bool]],
@@ -277,7 +276,7 @@ class PlanningRun:
 
 def bound_plans(run: PlanningRun, most: float, over: Over) -> None:
     """Bounds every layer by itself, and all plans; `most` and `over` are as of `NetworkLeast.bound`."""
-    run.results = tuple(with_bounds(run.results, over))
+    run.results = tuple(with_lower_bounds(run.results, over))
     bounds = [LeastLayer(bound.energy, bound.delay, bound.edp) if (bound := result.bound) else None
               for result in run.results]
 
@@ -352,8 +351,6 @@ def list_candidates(run: PlanningRun) -> bool:
     Returns:
         Whether none is left; with a time limit some may be, of which the next call takes up one at least.
     """
-    if run.descended and run.descended.alone:
-        return True
     stopped, price, begun = run.over_in(LISTING), run.price, False
     for state in sorted(run.known.values(), key=lambda state: len(state.segment.nodes)):
         nodes = state.segment.nodes

@@ -6,6 +6,7 @@ add up to the plan; numbers of a group are sums over all its repeats.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,7 @@ def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
     return tuple(views)
 
 
-def component_names(result: NetworkResult, views: tuple[LayerView, ...]) -> tuple[str, ...]:
+def component_names(result: NetworkResult, views: Sequence[LayerView]) -> tuple[str, ...]:
     """Names of the components of all shares: arithmetic, levels from the innermost, wires if they cost anything."""
     wired = any(NOC in share.components for view in views for share in (view.planned, view.alone))
     return (*_built(result), NOC) if wired else _built(result)
@@ -94,7 +95,7 @@ def _built(result: NetworkResult) -> tuple[str, ...]:
     return (arch.arithmetic.name, *(level.name for level in arch.levels if not level.is_dummy))
 
 
-def dataspace_names(views: tuple[LayerView, ...]) -> tuple[str, ...]:
+def dataspace_names(views: Sequence[LayerView]) -> tuple[str, ...]:
     """Names of the data spaces that any layer moves at the outermost level, in the order of occurrence."""
     return tuple(dict.fromkeys(name for view in views for name in view.alone.outermost))
 

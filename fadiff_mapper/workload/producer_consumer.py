@@ -63,19 +63,16 @@ class Link:
     operand: str  # data space of the consumer that the tensor becomes
     tensor: str  # the tensor that arrives, output of the last node on the way
     shape: Shape | None  # its shape, None where it is not known
-    # the producer's dimension for each dimension of the consumer that runs over any; empty with an obstacle
-    axes: tuple[AxisMap, ...]
-    # dimensions of the producer that a tile must cover whole, for nodes such as a softmax in between, or because no
-    # tile passes along them
+    axes: tuple[AxisMap, ...]  # dimensions of the consumer along which tiles pass, with those of the producer
+    # dimensions of the producer that a tile must cover whole, as for a softmax in between, or where no tile passes
     whole: tuple[str, ...]
     through: tuple[str, ...]  # nodes in between, in order
     joins: tuple[str, ...]  # other tensors that nodes in between join to it
-    # further readers of any tensor on the way, `MOST_READERS` at most; the tensor must be stored for them even if this
-    # link is fused
+    # further readers of tensors on the way, `MOST_READERS` at most, for which the tensor is stored even if this link is
+    # fused
     also_read_by: tuple[str, ...]
     obstacle: Obstacle | None  # the reason why tiles cannot pass, None where they can
-    # the fraction of the operand's words produced by other tensors, put together with this one
-    elsewhere: Fraction = Fraction(0)
+    elsewhere: Fraction = Fraction(0)  # fraction of the operand's words produced by other tensors
     # True if a loop can cut the tensor along some dimension; else only all of it can be handed on, with whatever is
     # rearranged or normalised in between
     in_tiles: bool = True

@@ -18,10 +18,9 @@ from fadiff_mapper.design.bound_designs import (
     pooled,
 )
 from fadiff_mapper.design.evaluate_design import DesignBench, DesignReader
-from fadiff_mapper.design.layer_entries import LeastFigures
 from fadiff_mapper.design.proposers import Proposer
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
-from fadiff_mapper.design.result import DesignOutcome
+from fadiff_mapper.design.result import DesignOutcome, LeastFigures
 from fadiff_mapper.design.space import (
     DesignSpace,
     Limit,

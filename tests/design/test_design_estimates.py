@@ -11,9 +11,9 @@ from small_spaces import small_question
 
 from fadiff_mapper.design.bound_designs import expected_gaps, expected_logarithms, metric_logarithm, walk
 from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.layer_entries import LeastFigures
 from fadiff_mapper.design.proposers import all_points
 from fadiff_mapper.design.question import DesignQuestion
+from fadiff_mapper.design.result import LeastFigures
 from fadiff_mapper.design.space import DesignSpace, Parameter, Point, read_space
 
 EDP = np.array([1.0, 1.0, 0.0])

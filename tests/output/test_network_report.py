@@ -17,14 +17,20 @@ from hypothesis import strategies as st
 from rich.progress import Progress
 from small_network import HOSTILE, result
 
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.output.drawing import COUNT, ENERGY, LETTER, Label, Rect, change, fitting, unit_for
 from fadiff_mapper.output.layer_views import component_names, layer_views, outermost_words
 from fadiff_mapper.output.looptree import looptree_yaml
-from fadiff_mapper.output.network_files import network_files, write_held
+from fadiff_mapper.output.network_files import mapping_folders, page_file, plan_files, write_held
 from fadiff_mapper.output.network_page import NAME, NAMES, draw_schedule, network_html, node_lanes, residents
 from fadiff_mapper.output.terminal.networks import print_plan
 from fadiff_mapper.output.terminal.progress import TimeColumn
 from fadiff_mapper.workload import Node, Totals
+
+
+def network_files(plan: NetworkResult) -> dict[str, dict[str, str]]:
+    """Folder -> file name -> text."""
+    return {**{name: texts() for name, texts in mapping_folders(plan)}, "": plan_files(plan, ()) | page_file(plan)}
 
 
 def test_every_mapping_has_a_folder_of_its_own_whatever_the_names_of_layers() -> None:

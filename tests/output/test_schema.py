@@ -86,7 +86,8 @@ def test_the_tables_of_network_and_space_files_have_the_keys_that_their_readers_
     taken = {node.args[0].value for node in ast.walk(ast.parse(inspect.getsource(module)))
              if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "take"
              and isinstance(node.args[0], ast.Constant)}
-    looped = {"densities", "bits", "possible"} if module is network_text else {"values", "powers_of_two"}
+    looped = ({"densities", "bits", "possible", "causal", "constants", "unit", "moves"} if module is network_text else
+              {"values", "powers_of_two"})
     assert taken - {"workload"} | looped == {name for table in tables for name in table}
 
 

@@ -27,10 +27,8 @@ from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, known, mapping, one_of, plain, sequence, text
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
-ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"
-"""The sections by the names under which they are written out again."""
-LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}
-"""Operator of a factor -> field of `LoopConstraint`."""
+ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"  # sections as they are written out
+LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}  # operator of a factor -> field of `LoopConstraint`
 SWITCHES = {"no_reuse": "no_reuse", "no_multicast_no_reduction": "no_reuse", "no_temporal_reuse": "no_reuse",
             "no_link_transfer": "no_link_transfer", "rmw_first_update": "rmw_first_update",
             "no_coalesce": "no_coalesce"}
@@ -106,8 +104,7 @@ def read_constraints(
 def _listed(value: Any, where: Where, leniency: Leniency) -> Iterator[tuple[Map, Map]]:
     """The constraints of a section, each with the node that names its level, which several may share.
 
-    A section is a list, or a mapping with such a list, under `targets`, `constraints`, or, where that has a name, under
-    `constraints_NAME`.
+    A section is a list, or a mapping with one under `targets`, `constraints`, or, where named, `constraints_NAME`.
     """
     if isinstance(value, dict):
         reader = Reader(mapping(value, where), leniency)

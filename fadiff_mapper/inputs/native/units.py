@@ -21,11 +21,8 @@ FIGURES = {"mac": 17.1645, "add": 8.3395, "mul": 17.1645 - 8.3395, "max": 0.0280
 """pJ of an operation of 16 bits where no ERT, unit or Accelergy gives one: Nayak et al., FuseMax, MICRO 2024, the
 tables of its artifact (f543beb); a product is a multiply-accumulate less the sum, a root as a division."""
 FIGURES_SOURCE = "bundled figures of FuseMax (MICRO 2024), 16 bits"
-Figures: TypeAlias = Mapping[str, tuple[float, str]]
-"""pJ of an operation, and its source, by name."""
-SERIES = {"mac": 6}
-"""An exponential by its series, as in FuseMax, whose sum beside it is the subtraction of the maximum; a logarithm, sine
-or cosine likewise."""
+Figures: TypeAlias = Mapping[str, tuple[float, str]]  # pJ of an operation, and its source, by name
+SERIES = {"mac": 6}  # an exponential by its series (FuseMax), less the maximum's subtraction; log, sin and cos alike
 STEPS = {"exp": SERIES, "log": SERIES, "sin": SERIES}
 
 

@@ -24,12 +24,9 @@ from fadiff_mapper.inputs.yaml.parse import INCLUDED_TAG, joined, parse
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
-MAX_INCLUDES_DEEP = 20
-"""Files that include one another, a plain safety limit."""
-INCLUDE_UNITS = 2_000
-"""Price of one inclusion in units of a template's budget: MAX_UNITS (1,000,000) allows 500 of them."""
-SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")
-"""Files that a template may include."""
+MAX_INCLUDES_DEEP = 20  # files that include one another, a plain safety limit
+INCLUDE_UNITS = 2_000  # price of one inclusion in units of a template's budget, which allows 500 (MAX_UNITS)
+SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")  # files that a template may include
 
 
 def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] | None = None) -> Map:

@@ -26,16 +26,14 @@ from fadiff_mapper.inputs.yaml.place import Where
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,999})|0x[0-9a-fA-F]{1,999}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = {".inf": float("inf"), "+.inf": float("inf"), "-.inf": float("-inf"), ".nan": float("nan")}
-REMEMBERED = 4096
-"""Texts whose values are kept: files repeat their numbers and words."""
+REMEMBERED = 4096  # texts whose values are kept: files repeat their numbers and words
 
 
 @lru_cache(maxsize=REMEMBERED)
 def plain_scalar(text: str) -> Any:
     """The value of unquoted text by YAML 1.2's core schema: null, boolean, number, or the text itself.
 
-    Numbers with leading zeros (`0777`) and octal ones (`0o17`) stay text, so that no reader takes them for another
-    number.
+    Numbers with leading zeros (`0777`) and octal ones (`0o17`) stay text, lest a reader takes them for another number.
     """
     lower = text.lower()
     if lower in ("", "~", "null"):
@@ -49,14 +47,11 @@ def plain_scalar(text: str) -> Any:
     return _SPECIAL.get(lower, text)
 
 
-MAX_MERGED = 100
-"""Mappings in one merge key, a plain safety limit."""
-NO_MERGE_TAG = "!nomerge"
-"""A mapping or list with this tag is not completed by a deep merge (the front end's tag)."""
+MAX_MERGED = 100  # mappings in one merge key, a plain safety limit
+NO_MERGE_TAG = "!nomerge"  # a mapping or list with this tag is not completed by a deep merge (the front end's tag)
 
 
-MERGE_KEYS = {"<<": False, "<<<": True}
-"""Merge keys, and whether they merge deeply."""
+MERGE_KEYS = {"<<": False, "<<<": True}  # merge keys, and whether they merge deeply
 
 
 def with_merges(node: Map) -> Map:
@@ -104,12 +99,9 @@ def joined(first: Seq, second: Seq) -> Seq:
     return placed_list([*first.placed(), *second.placed()], first.where, first.tag)
 
 
-MAX_NODES = 250_000
-"""Values in one document, aliases written out, a plain safety limit."""
-MAX_DEPTH = 100
-"""Levels of nesting in one document, aliases written out. A safety limit far below Python's on recursion."""
-INCLUDED_TAG = "!include_loaded"
-"""`!include_loaded 3` is replaced by the fourth of the `included` values."""
+MAX_NODES = 250_000  # values in one document, aliases written out, a plain safety limit
+MAX_DEPTH = 100  # levels of nesting, aliases written out: a safety limit far below Python's on recursion
+INCLUDED_TAG = "!include_loaded"  # `!include_loaded 3` is replaced by the fourth of the `included` values
 _CORE = "tag:yaml.org,2002:"
 _LOCAL_TAG = re.compile(r"![A-Za-z_][\w-]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ from fadiff_mapper.inputs.yaml.located import (
     mapping,
     natural,
     one_of,
+    plain,
     positive,
+    readers,
     sequence,
     text,
 )
@@ -45,6 +48,7 @@ from fadiff_mapper.workload.operations import COPIES
 from fadiff_mapper.workload.operator import TEMPLATES, problem_operator, sliding
 
 VERSION = 1  # version of the format
+DEFAULTS = {field.name: field.default for field in fields(Node)}  # what a file need not say of a node
 
 NETWORK = table(
     ("version", count(1), REQUIRED, f"version of the format: {VERSION}"),
@@ -110,8 +114,7 @@ def read_network(path: Path) -> Workload:
     if version != VERSION:
         raise section.at("version").error(f"found version {version}", str(VERSION))
     name, items, operators = section.take("name", text), section.take("shapes", sequence), dict[str, Operator]()
-    for item, place in items.placed():
-        reader = Reader(mapping(item, place))
+    for reader in readers(items):
         identity = reader.take("id", text)
         if identity in operators:
             raise reader.at("id").error(f'there are two shapes called "{identity}"')
@@ -132,7 +135,7 @@ def read_network(path: Path) -> Workload:
                    shape=None if given[name] is None else _shape(given[name], given.at(name))) for name in given]
     outputs, folded = section.take("outputs", _names, ()), section.take("folded", _each(_folded), ())
     section.finish(" of a network")
-    nodes = [_node(item, place, operators) for item, place in graph.placed()]
+    nodes = [_node(reader, operators) for reader in readers(graph)]
     counts = Counter(item.get("shape") for item in graph)
     for item, place in items.placed():
         stated = item.get("count")
@@ -141,10 +144,9 @@ def read_network(path: Path) -> Workload:
     return build_workload(name, inputs + nodes, outputs, where, folded)
 
 
-def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
+def _node(reader: Reader, operators: dict[str, Operator]) -> Node:
     """An operator, whose operands are Inputs and, from `weights_from`, Weights, or the data spaces that `as` names; or
     a node without multiply-accumulates, with the details that its kind needs."""
-    reader = Reader(mapping(item, where))
     name, inputs, shape = reader.take("name", text), reader.take("from", _names), reader.take("out", _shape, None)
     if "shape" in reader.node:
         identity = reader.take("shape", text)
@@ -164,7 +166,7 @@ def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
             raise reader.at("experts").error(f"{name} ({layer.op}, repeat {layer.repeat}): {experts} experts",
                                              "a gemm that is repeated at most once for each expert")
         node = Node(name, layer.op, inputs, shape, layer, operands, reader.take("pad", _each(_pad), None),
-                    what=reader.take("what", text, ""), experts=experts, where=where)
+                    what=reader.take("what", text, ""), experts=experts, where=reader.node.where)
     else:
         op = reader.take("op", one_of(*(op for op in KIND if op != INPUT)))
         kind, sliced = KIND[op], op in ("slice", "scatter")
@@ -176,19 +178,15 @@ def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
         if (sliced or op == "pad") and entries != len(axes):
             raise reader.at("axes").error(f"{name} ({op}): the axes {list(axes)}, entries for {entries}",
                                           "one entry per axis")
-        macs = reader.take("macs", natural, None) if kind in ("reduce", "pool") else None
-        constants = reader.take("constants", _each(_shape), ()) if kind in ("join", "rows") else ()
-        causal = reader.take("causal", positive, 0) if op == "softmax" else 0
-        unit = reader.take("unit", text, "")
-        moves = reader.take("moves", boolean, False) if op in COPIES else False
-        what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
-        if op == NOT_UNDERSTOOD:
-            macs, possible = (reader.take(key, natural, None) for key in ("macs", "possible"))
+        details: dict[str, tuple[Check[Any], bool]] = {  # with their check, and whether this node may have them
+            "constants": (_each(_shape), kind in ("join", "rows")), "causal": (positive, op == "softmax"),
+            "unit": (text, True), "moves": (boolean, op in COPIES),
+            "macs": (natural, kind in ("reduce", "pool", NOT_UNDERSTOOD)), "possible": (natural, op == NOT_UNDERSTOOD)}
+        stated = {key: reader.take(key, check, DEFAULTS[key]) for key, (check, there) in details.items() if there}
+        what = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else ""
         if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(inputs) != 1:
             raise reader.at("from").error(f"{name} ({op}) reads {len(inputs)} tensors", "one")
-        node = Node(name, op, inputs, shape, window=window, axes=axes, macs=macs, what=what, possible=possible,
-                    constants=constants, causal=causal, unit=unit, moves=moves,
-                    where=where)
+        node = Node(name, op, inputs, shape, window=window, axes=axes, what=what, where=reader.node.where, **stated)
     reader.finish(f' of the node "{name}"')
     return node
 
@@ -293,13 +291,11 @@ def network_text(network: Workload) -> str:
         elif node.window:
             entry |= {"kernel": list(node.window.kernel), "stride": list(node.window.stride),
                       "dilation": list(node.window.dilation)}
-        extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
-                 "what": node.what or None, "experts": node.experts or None, "macs": node.macs,
-                 "possible": node.possible, "causal": node.causal or None, "unit": node.unit or None,
-                 "moves": node.moves or None,
-                 "constants": [list(shape) for shape in node.constants] or None,
-                 "out": None if node.shape is None else list(node.shape)}
-        body["graph"].append(entry | {key: value for key, value in extra.items() if value is not None})
+        entry |= {} if pad is None else {"pad": plain(pad)}
+        entry |= {key: plain(getattr(node, key)) for key in (
+            "axes", "what", "experts", "macs", "possible", "causal", "unit", "moves", "constants")
+            if getattr(node, key) != DEFAULTS[key]}
+        body["graph"].append(entry if node.shape is None else entry | {"out": list(node.shape)})
     if network.folded:
         body["folded"] = [{"name": entry.node, "what": entry.what, "macs": entry.macs} for entry in network.folded]
     return dump({"workload": body})
