@@ -1,8 +1,7 @@
 """Constraints on the map space: native sections -> values.
 
 Every constraint is first taken apart into statements, each about one property of one level ("temporal factor C=2 at
-Buf"). A statement given twice is an error that names both places, as in Timeloop's parser of constraints; the others
-are put together level by level.
+Buf"). As in Timeloop, a statement given twice is an error that names both places. Others are put together by level.
 """
 
 from __future__ import annotations

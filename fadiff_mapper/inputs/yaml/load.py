@@ -3,9 +3,8 @@
     tree = load_files(["arch.yaml", "problem.yaml"])
 
 Files are UTF-8 YAML, with Jinja2 templates where they use template syntax; reading executes nothing. A template may
-call the functions of Timeloop's Python front end, which find files as there: in the folder of the file that asks,
-then in the folders added with `add_to_path`. Only files with the suffixes in `SUFFIXES` can be included. `load_text`
-reads a text, `dump.dump` writes literal YAML.
+call the functions of Timeloop's Python front end, which find files as there: in the folder of the file that asks, then
+in the folders added with `add_to_path`. Only files with the suffixes in `SUFFIXES` can be included.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")  # files that a
 def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] | None = None) -> Map:
     """Reads YAML files into one mapping of their top-level keys. Raises SpecError.
 
-    A key that several files give is combined as Timeloop's front end does: mappings key by key, lists one after the
-    other, an empty or equal value once; anything else is a contradiction. A file given twice counts once. Lists are
-    joined in the order of `paths`.
+    A key that several files give is combined as Timeloop's front end does: mappings key by key, lists in the order of
+    `paths`, an empty or equal value once; anything else is a contradiction. A file given twice counts once.
     """
     trees: dict[Path, Map] = {}
     for file in [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]:
