@@ -21,8 +21,7 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 
 @dataclass(frozen=True)
 class TorchCall(Call):
-    """A call of an exported program: an operator of ATen, such as "conv2d", or the full name of another library's.
-    """
+    """A call of an exported program: an operator of ATen, such as "conv2d", or the full name of another library's."""
 
     arguments: Mapping[str, Any]  # arguments by name, tensors as values of the assembly
     several: bool = False  # whether it gives a list of results, perhaps of one
