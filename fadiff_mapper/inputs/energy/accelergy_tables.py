@@ -271,8 +271,7 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str,
                      lambda tables: not missing_actions(arch, tables))
 
 
-def operation_energies(arch: Architecture, literal: Mapping[str, Any],
-                       program: str) -> dict[str, tuple[float, str]]:
+def operation_energies(arch: Architecture, literal: Mapping[str, Any], program: str) -> dict[str, tuple[float, str]]:
     """pJ of operations and their source, by their names in `PRIMITIVES`.
 
     Accelergy is asked about primitive components with all attributes of the arithmetic: its technology, clock, bits and

@@ -100,8 +100,7 @@ def _formats(node: Map, level: StorageLevel, problem: Problem, leniency: Lenienc
         entry.finish(" of a representation format")
         if not ranks:
             raise ranks.where.error("found no rank", "at least one rank with a format")
-        innermost_first = tuple(reversed([
-            _rank(rank, level, problem) for rank in readers(ranks, leniency, keys.RANK)]))
+        innermost_first = tuple(reversed([_rank(rank, level, problem) for rank in readers(ranks, leniency, keys.RANK)]))
         for outer, rank in enumerate(innermost_first):
             if rank.compressed and not all(inner.compressed for inner in innermost_first[:outer]):
                 raise ranks.where.error("data representation format not supported,currently do not support lower rank "

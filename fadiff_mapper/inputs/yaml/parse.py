@@ -267,8 +267,7 @@ def _scalar(event: Any, where: Where) -> Any:
             raise where.error(f'found "{text[:40]}"', f"!!{name}")
         return value
     if tag in ("!include", "!includedir"):
-        raise where.error(f'the tag "{tag}" is not supported',
-                          "{{include('file.yaml')}}, {{include_all('folder/*')}}")
+        raise where.error(f'the tag "{tag}" is not supported', "{{include('file.yaml')}}, {{include_all('folder/*')}}")
     if _LOCAL_TAG.fullmatch(tag) and text == "":
         return Map(where=where, tag=tag)
     raise where.error(f'the tag "{_shown(tag)}" on "{text[:40]}"', "such tags on mappings and lists only")
