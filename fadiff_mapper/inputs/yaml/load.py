@@ -19,7 +19,7 @@ from typing import Any
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.located import Map, Seq, kind_of, mapping
-from fadiff_mapper.inputs.yaml.parse import INCLUDED_TAG, joined, parse
+from fadiff_mapper.inputs.yaml.parse import INCLUDED_TAG, joined, merged, parse
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
@@ -62,21 +62,12 @@ def combined(trees: Sequence[Map]) -> Map:
         if is_empty(mine) or is_empty(theirs) or mine == theirs or str(mine) == str(theirs):
             return theirs if is_empty(mine) else mine
         if isinstance(mine, Map) and isinstance(theirs, Map):
-            return maps(mine, theirs)
+            return merged(mine, theirs, values)
         if isinstance(mine, Seq) and isinstance(theirs, Seq):
             return joined(mine, theirs)
         raise other.error(f"found {kind_of(theirs)}, but {place} gives {kind_of(mine)}", "the same value in both files")
 
-    def maps(mine: Map, theirs: Map) -> Map:
-        items, places = dict(mine), dict(mine.places)
-        for key, value in theirs.items():
-            if key in items:
-                items[key] = values(items[key], value, mine.at(key), theirs.at(key))
-            else:
-                items[key], places[key] = value, theirs.at(key)
-        return Map(items, where=mine.where, tag=mine.tag, places=places)
-
-    return reduce(maps, trees)
+    return reduce(lambda mine, theirs: merged(mine, theirs, values), trees)
 
 
 @dataclass
