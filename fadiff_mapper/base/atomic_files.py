@@ -99,8 +99,7 @@ def check_writable(folder: Path | str) -> None:
 def check_names(folder: Path | str, names: Iterable[str], inputs: Collection[Path | str] = ()) -> None:
     """Looks at what has the names of files that will be written, so that a long run does not fail at its end.
 
-    Raises FadiffError where a name leads out of the folder, or what has it is no regular file, or one of `inputs`,
-    which the run reads.
+    Raises FadiffError for names that lead out of the folder, are no files, or are `inputs`, which the run reads.
     """
     for name in names:
         path = Path(folder) / name

@@ -90,8 +90,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-LATE, LATE_SHARE = 2.0, 0.2
-"""Seconds, or the part of its time limit, by which a command may end later: whichever is more."""
+LATE, LATE_SHARE = 2.0, 0.2  # seconds, or share of its time limit, by which a command may end later: the longer
 
 
 @contextmanager

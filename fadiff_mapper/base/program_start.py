@@ -39,8 +39,8 @@ def run_main(module: str) -> int:
     """Loads a module and calls its `main` as the program of this process; returns the exit code.
 
     Ctrl-C ends the process at once where modules are being loaded, raises KeyboardInterrupt elsewhere, and is ignored
-    at the end, when all is written and Python is taken down. Where it is ignored from the start, as in background jobs
-    of a shell, it stays so.
+    at the end, when all is written and Python is taken down. Where it is ignored from the start (background jobs), it
+    stays so.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)

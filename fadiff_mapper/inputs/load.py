@@ -26,11 +26,12 @@ from fadiff_mapper.inputs.native.units import read_units
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import IDLE_OPTIONS, MAPPER
 from fadiff_mapper.inputs.spec.mapping import Mapping
-from fadiff_mapper.inputs.spec.spec import METRICS, WARNING, MapperOptions, Spec
+from fadiff_mapper.inputs.spec.spec import WARNING, MapperOptions, Spec
 from fadiff_mapper.inputs.spec.tables import Tables, missing_actions
 from fadiff_mapper.inputs.v04.document import is_v04, translate
+from fadiff_mapper.inputs.v04.nodes import inherit
 from fadiff_mapper.inputs.yaml.load import combined, load_file, load_files
-from fadiff_mapper.inputs.yaml.located import Map, Reader, known, mapping, plain, sequence, with_places
+from fadiff_mapper.inputs.yaml.located import Map, Reader, mapping, plain, with_places
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 ARCHITECTURE_KEYS = ("architecture", "arch")  # both spellings that Timeloop reads
@@ -43,8 +44,7 @@ PASSED_ON = ("compound_components", "components", "variables", "globals", "ERT_s
 REFUSED = {"layout": "data layouts are not modelled",
            **dict.fromkeys(("arch_space_sweep", "arch_spec"), "sweeps over architectures are not supported")}
 """Sections of valid Timeloop input that are not modelled here -> why."""
-UNSET = (None, False, -1, "timeloop-mapper")
-"""Values by which Timeloop's front end says that an option is not used; they need no word."""
+UNSET = (None, False, -1, "timeloop-mapper")  # the front end's values of an option that is not used
 Source = str | os.PathLike[str] | AnyMapping[str, Any]
 """A YAML file by its path, a bundled file as `bundled:NAME`, or one dict with the sections of an input."""
 YAML = (".yaml", ".yml")  # endings of the files that are read from a folder on the command line
@@ -182,11 +182,8 @@ def _having_bits(document: Map, bits: AnyMapping[str, Any]) -> Map:
         return document
     inside = isinstance(problem.get("instance"), Map)  # in the oldest form bounds lie beside `shape`
     instance = problem["instance"] if inside else problem
-    written, given = instance.get("bits") or {}, with_places(dict(bits), Where("bits"))
-    places = written.places if isinstance(written, Map) else {}
-    places = {**places, **{name: given.at(name) for name in given}}
-    instance = instance.having({**instance, "bits": Map({**written, **given}, where=instance.at("bits"),
-                                                        places=places)})
+    written = mapping(instance.get("bits") or {}, instance.at("bits"))
+    instance = instance.having({**instance, "bits": inherit(written, with_places(dict(bits), Where("bits")))})
     return document.having({**document, "problem": problem.having({**problem, "instance": instance}) if inside
                             else instance})
 
@@ -263,15 +260,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
 def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperOptions:
     """Reads the mapper section; options that change nothing here may be written with hyphens."""
     reader = Reader(underscored(mapping(node, where)), leniency, MAPPER)
-    written = reader.read("optimization_metric")
-    at = reader.at(next((name for name in MAPPER["optimization_metric"].spellings if name in reader.node),
-                        "optimization_metric"))
-    metrics: tuple[str, ...] = ()
-    if isinstance(written, str):
-        metrics = (known(written, at, METRICS),)
-    elif written is not None:
-        metrics = tuple(known(str(value), place, METRICS) for value, place in sequence(written, at).placed())
-    threads = reader.read("num_threads")
+    metrics, threads = reader.read("optimization_metric"), reader.read("num_threads")
     ignored = tuple((name, why) for name, why in IDLE_OPTIONS.items() if reader.read(name) not in UNSET)
     reader.finish(" in the mapper section")
     return MapperOptions(metrics or ("edp",), threads, ignored)

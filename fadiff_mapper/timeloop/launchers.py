@@ -68,8 +68,7 @@ exec {shlex.join(command(program, options))} "$@"
 def remove_launchers(folder: Path | str) -> list[Path]:
     """Removes the launchers that `write_launchers` wrote into a folder, and returns their paths.
 
-    Raises FadiffError, and removes nothing, where one of the names belongs to a file that is no launcher of this
-    package.
+    Raises FadiffError, and removes nothing, where one of the names belongs to a file that is no such launcher.
     """
     paths = [path for program in PROGRAMS if os.path.lexists(path := Path(folder).absolute() / program)]
     _refuse_foreign(paths, "is not removed")

@@ -1,5 +1,4 @@
-"""Operators without multiply-accumulates as problems of their own: their extents, and their operations by kind
-(`inputs.spec.arch.OPERATIONS`).
+"""Operators without multiply-accumulates as problems: extents, and operations by kind (`inputs.spec.arch.OPERATIONS`).
 
 Every such node of a network is a cascade of Einsums over the points of a tensor: the softmax of a row takes its
 maximum, subtracts it and takes exponentials, sums these, and divides. `EINSUMS` has the operations of one point and of
@@ -28,8 +27,7 @@ from fadiff_mapper.workload.shapes import whole_axes
 FOLDED = ("reshape", "transpose", "slice", "concat", "expand", "pad")
 """Nodes that only rearrange elements, or repeat them: their neighbours read and write in another order."""
 
-COPIES = FOLDED[1:]
-"""Those that may be copies of their operands instead (`Node.moves`); a reshape keeps all elements where they are."""
+COPIES = FOLDED[1:]  # those that may be copies (`Node.moves`); a reshape keeps all elements where they are
 
 MOVES = ("gather", "scatter", "interleave")  # nodes that move elements by computed places, without an operation
 

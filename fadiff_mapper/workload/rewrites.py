@@ -15,10 +15,9 @@ from fadiff_mapper.workload.tensor_axes import AxisPiece, axis_of, regrouped
 # Problem. Frameworks write attention over query heads that share keys and values as one product per query head, with
 # the keys and values repeated. Run so, each query head would fetch them again.
 #
-# Method. Where the right factor of a repeated product leads back, over reshapes and transposes, to a node that
-# repeats elements, and the repetition is the innermost part of the runs, the products that share a factor are one
-# product: their rows lie one under the other in memory already. The right factor is then the tensor before the
-# repetition.
+# Method. Where the right factor of a repeated product leads back, over reshapes and transposes, to a node that repeats
+# elements, and the repetition is the innermost part of the runs, the products that share a factor are one: their rows
+# lie one under the other in memory already. The right factor is then the tensor before the repetition.
 #
 # Llama-3-8B, 32 query heads on 8 heads of keys and values, one token against 2048:
 #     before    32 runs of  1 x 128 times 128 x 2048
@@ -26,8 +25,7 @@ from fadiff_mapper.workload.tensor_axes import AxisPiece, axis_of, regrouped
 #
 # Repetitions along the outer part of the runs (a factor shared over the batch) stay as they are.
 
-# prefix of the dimensions of a tensor's pieces that repeat elements; dimensions of the source are numbers
-AGAIN = "again"
+AGAIN = "again"  # prefix of the dimensions of pieces that repeat elements; dimensions of the source are numbers
 SHARED = "Weights"  # the operand that products share: the right factor
 
 
@@ -105,16 +103,14 @@ def _merged(node: Node, layer: Operator, source: Node, way: Sequence[Node]) -> l
     return [*made[1:], replace(node, layer=made_of, inputs=inputs)]
 
 
-# Problem. Most language models, and ONNX models before version 17 of the operator set, normalise in five to nine
-# nodes. Tiles pass them as they pass the norm (`tensor_routes` merges the paths), but a reader of a network looks for
-# the norm.
+# Problem. Most language models, and ONNX models before version 17 of the operator set, normalise in five to nine nodes.
+# Tiles pass them as they pass the norm (`tensor_routes` merges the paths), but readers look for the norm.
 #
 # rmsnorm      x / sqrt(mean(x^2) + e)
 # layernorm    (x - mean(x)) / sqrt(mean((x - mean(x))^2) + e)
 #
-# Squares are a power, a square or a product with itself; the root may be taken before a division or as a factor;
-# scales and shifts by constants behind the norm stay nodes of their own. Only nodes that nothing else reads are put
-# together.
+# Squares are a power, a square or a product with itself; the root may be taken before a division or as a factor; scales
+# and shifts by constants behind the norm stay nodes. Nodes that others read are not put together.
 
 ROOTS = ("rsqrt", "sqrt")  # nodes that take the root of the mean square
 
@@ -126,8 +122,7 @@ SQUARES = (("pow", 1), ("square", 1), ("mul", 2))
 
 
 def with_named_norms(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
-    """Puts together the nodes of each norm that is written out (arguments as above): a node "rmsnorm" or "layernorm"
-    replaces its last one."""
+    """Puts the nodes of each norm that is written out together: a node "rmsnorm" or "layernorm" replaces the last."""
     by_name = {node.name: node for node in nodes}
     readers = readers_of(nodes, ())
     result, gone = {}, set[str]()

@@ -7,8 +7,7 @@ tensor may come back to itself over several paths (x * sigmoid(x), x / mean(x), 
 axis. A route with an obstacle goes on, so that links can name it.
 
 Most nodes that pick, repeat or put together elements (kind opaque) leave all axes but one as they are. Tiles along the
-others pass; along that one, they pass where windows describe the points that are read, and else the dimensions behind
-it must be there whole.
+others pass; along that one they pass where windows describe the points that are read, else its dimensions are whole.
 
     concat    the axis along which tensors are put together is scattered among all that come from the producer; the
               fraction of its points produced by other tensors is `Route.elsewhere`
@@ -144,8 +143,6 @@ def _passed(node: Node, before: Mapping[str, Route], shapes: Mapping[str, Shape 
     route = replace(max(paths, key=lambda path: len(path.through)), through=(*through, node.name), joins=tuple(joins),
                     whole=frozenset().union(*(path.whole for path in paths)),
                     obstacle=next((path.obstacle for path in paths if path.obstacle), None))
-    if len(route.through) > MOST_BETWEEN:
-        return _blocked(route, "far", node.name)
     if node.kind == "not_understood":
         return _refused(route, node.kind, node)
     if node.kind == "pool" and node.window is None:
@@ -282,18 +279,14 @@ def _picked(route: Route, node: Node, shape: Shape, operands: Sequence[Operand])
 
 
 def _found(route: Route, node: Node, axes: Iterable[TensorAxis], whole: Iterable[TensorAxis], own: Origins | None,
-           elsewhere: Fraction) -> Route:
-    """The route with these axes, where the places of elements from elsewhere are known, or there are none."""
-    if own is None and elsewhere:
+           before: Fraction, elsewhere: Fraction = Fraction(0)) -> Route:
+    """The route with these axes, and the dimensions behind others whole. Where the places of the producer's elements
+    are not known, no element may come from elsewhere `before` the node, and the fraction `elsewhere` does behind it."""
+    if own is None and before:
         return _refused(route, "mixed", node)
-    route = _rearranged(route, axes, whole, Fraction(0))
+    route = replace(route, axes=tuple(axes), whole=route.whole.union(*(axis.spans for axis in whole)), own=None,
+                    elsewhere=elsewhere)
     return route if own is None else _of_origins(route, own)
-
-
-def _rearranged(route: Route, axes: Iterable[TensorAxis], whole: Iterable[TensorAxis], elsewhere: Fraction) -> Route:
-    """The route with these axes, the dimensions behind others whole; elements come from unknown places."""
-    return replace(route, axes=tuple(axes), whole=route.whole.union(*(axis.spans for axis in whole)), own=None,
-                   elsewhere=elsewhere)
 
 
 def _places(node: Node, axis: int, extent: int) -> range | None:
@@ -366,9 +359,8 @@ def _put_together(route: Route, node: Node, shape: Shape, operands: Sequence[Ope
               and all(len(each) == len(shape) for each in shapes)
               and sum(each[longer[0]] for each in shapes) == shape[longer[0]])  # else a constant takes some places
     places = origins.put_together(known, shapes, longer[0]) if stated else None
-    if places is None and not any(path.elsewhere for path, _ in operands if path is not None):
-        return _rearranged(route, result, whole, elsewhere)
-    return _found(route, node, result, whole, places, elsewhere)
+    before = max(path.elsewhere for path, _ in operands if path is not None)
+    return _found(route, node, result, whole, places, before, elsewhere)
 
 
 def _overwritten(route: Route, node: Node, shape: Shape, operands: Sequence[Operand]) -> Route:

@@ -103,8 +103,7 @@ class Problem:
     name: str  # name of the shape
     bounds: dict[str, int]  # extent of each dimension, in the order of the shape
     dataspaces: tuple[DataSpace, ...]  # operands and output
-    # Density by data space; data spaces that are not named are dense.
-    densities: dict[str, Density] = field(default_factory=dict)
+    densities: dict[str, Density] = field(default_factory=dict)  # by data space, dense where not named
 
     @cached_property
     def dimensions(self) -> tuple[str, ...]:

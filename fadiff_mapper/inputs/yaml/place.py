@@ -58,8 +58,7 @@ class Oddity:
     subject: str  # the key or text in question; a file with the same one several times gets one warning
     found: str  # the mistake in words, with the nearest accepted key
     accepted: str  # the accepted alternatives
-    # The treatment that Timeloop gives it, for the warning; empty where `found` says so already.
-    outcome: str = "Timeloop ignores it"
+    outcome: str = "Timeloop ignores it"  # its treatment, for the warning; empty where `found` says so
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ that is computed from them) have no node: an operator's data space that is a con
 Convolutions and recurrent layers are in `convolutions`.
 
 The functions that add nodes take the network under construction, a name for the nodes, the values that are read, and
-the shape of the result, which they return. Names are made unique; where factors of a product do not fit, they raise
-SpecError.
+the shape of the result, which they return. Names are made unique; factors of a product that do not fit are a SpecError.
 """
 
 from __future__ import annotations
@@ -103,8 +102,7 @@ class Assembly:
 
     def unknown(self, name: str, what: str, operands: Sequence[Tensor], shapes: Sequence[Shape | None],
                 macs: int | None = None, possible: int | None = None) -> list[Tensor]:
-        """Adds the results of an operation that is not understood, a node for each, all multiply-accumulates on the
-        first.
+        """Adds a node for each result of an operation that is not understood, the first with all multiply-accumulates.
 
         Constants among the operands are no inputs of the nodes; extents in `shapes` are None where they are not known.
         Where its multiply-accumulates `macs` are not known, `possible` says how many it may well have, by default the
@@ -285,8 +283,7 @@ def attention(to: Assembly, name: str, operands: Sequence[Tensor], mask: Tensor 
 
 
 def for_heads(to: Assembly, name: str, t: Tensor, heads: Shape) -> Tensor:
-    """Keys or values [..., heads, tokens, size] with one head for each of the queries, of these leading extents:
-    neighbours share one."""
+    """Keys or values [..., heads, tokens, size] with as many heads as the queries; neighbouring heads share one."""
     own, matrix = t.shape[:-2], t.shape[-2:]
     if own[:-1] == heads[:-1] and own and 1 < own[-1] < heads[-1] and heads[-1] % own[-1] == 0:
         apart = to.reshape(f"{name}.heads", t, (*own, 1, *matrix))
@@ -360,8 +357,7 @@ def axis_of(dim: Any, rank: int) -> int:
 
 # Tensors are multiplied from left to right, as ONNX Runtime does, and PyTorch without opt_einsum.
 
-Term: TypeAlias = tuple[str, ...]
-"""The letters of a tensor's axes; axes under dots are "1", "2", ... from the last one on."""
+Term: TypeAlias = tuple[str, ...]  # letters of a tensor's axes; under dots "1", "2", ... from the last axis on
 
 
 def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], shape: Shape) -> Tensor:
@@ -627,8 +623,7 @@ def _constants(node: Node) -> list[Tensor]:
 
 
 def _factors(to: Assembly, join: Node, by_name: Mapping[str, Node]) -> list[Tensor]:
-    """The two operands of a join before they are repeated, with as many axes as it has; none where there are more, or
-    shapes are not known."""
+    """The two operands of a join before repetition, with as many axes as it has; none unless two are known."""
     found: list[Tensor] = []
     for name in dict.fromkeys(join.inputs):
         source = by_name[name]

@@ -33,8 +33,7 @@ def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, window: Wind
     """Adds a convolution of an image [N, channels, extent...], whose batch axis may be missing, with weights [out, in /
     groups, kernel...], which convolve so many groups of channels apart.
 
-    One sliding axis has Q = 1, three are Z, P and Q. Over more axes it is not understood, but its multiply-accumulates
-    are known all the same.
+    One sliding axis has Q = 1, three are Z, P and Q. More axes are not understood, but counted all the same.
     """
     kernel = weight.shape[2:]
     if len(kernel) not in (1, 2, 3):
@@ -58,8 +57,7 @@ def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, window: Wind
 
 
 def deformable_convolution(call: Call, weight: Tensor, groups: int) -> Tensor:
-    """Adds a convolution whose points are picked by computed offsets: gathered points, and a product over them with
-    weights [out, in / groups, kernel...]."""
+    """Adds a convolution at computed offsets: gathered points times weights [out, in / groups, kernel...]."""
     to, name = call.to, call.name
     (n, m), points, taps = call.out[:2], math.prod(call.out[2:]), math.prod(weight.shape[1:])
     columns = to.node(f"{name}.points", "gather", call.tensors, (n, groups, points, taps))
@@ -174,8 +172,8 @@ def _weights(to: Assembly, name: str, image: Tensor, kernel: Tensor, window: Win
 
 
 def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Sequence[Tensor]) -> list[Tensor]:
-    """Adds the gradients of queries, keys and values, the operands of `assembly.attention`, each of its shape, from
-    of the output, [..., heads, tokens, size]."""
+    """Adds the gradients of queries, keys and values, the operands of `assembly.attention`, each of its operand's
+    shape, from the gradient of the output, [..., heads, tokens, size]."""
     q, heads = operands[0], operands[0].shape[:-2]
     k, v = (for_heads(to, f"{name}.{what}", t, heads) for what, t in zip(("keys", "values"), operands[1:], strict=True))
     scores = (*heads, q.shape[-2], k.shape[-2])
@@ -195,9 +193,8 @@ def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Seq
             summed("dv_shared", of_values, operands[2].shape)]
 
 
-# A layer of T steps is two products. The gates' part that comes from the layer's inputs is one product over all
-# steps; the part that comes from the state is a product of one step, repeated T times, each run behind the one
-# before:
+# A layer of T steps is two products. The gates' part that comes from the layer's inputs is one product over all steps;
+# the part from the state is a product of one step, repeated T times, each run behind the one before:
 #
 # x [T, N, in] -> gates [T, N, gates * hidden]  one product of T * N rows
 # states [T, N, out] -> [T, N, gates * hidden]  T products of N rows, which read the state's weights T times
@@ -246,8 +243,7 @@ def repeated(to: Assembly, name: str, body: Assembly, times: int, operands: Sequ
     """Adds the operators of a loop's body, each repeated for all passes.
 
     `body` has the nodes of one pass, `shapes` the extents of the loop's results; `in_turn` is False where no pass reads
-    a result of another. Each result is computed from all operators. No tile is followed within a pass, nor from or into
-    the loop.
+    a result of another. Each result is computed from all operators. No tile is followed within, into or from the loop.
     """
     between, what, where = "recurrence" if in_turn else "other", "loop", to.where
     made: list[Tensor] = []

@@ -138,8 +138,7 @@ NAMES = by_name({
     "RemovePadding", "RestorePadding", "RotaryEmbedding", "SkipGroupNorm", "Tokenizer", "TorchEmbedding", "Trilu",
     "UnfoldTensor", "Unique")
 }
-"""Operators without multiply-accumulates -> the operation of their node (`node.KINDS`), "other" for those through which
-no tile is followed."""
+"""Operators without multiply-accumulates -> operation of the node (`node.KINDS`); no tile passes through "other"."""
 
 SUMMING = ("Col2Im", "RoiAlign", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss",
            "com.microsoft.QLinearReduceMean", "com.microsoft.ReduceSumInteger")
@@ -256,8 +255,7 @@ def _fused_convolution(call: OnnxCall) -> Tensor:
     return call.to.node(f"{call.name}.{name}", op, [x], call.out) if KIND.get(op) == "pointwise" else x
 
 
-GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-"""Recurrent layers of ONNX itself, with the products that each unit has of its inputs."""
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}  # recurrent layers of ONNX itself, with the products of inputs of each unit
 
 
 def _recurrent(call: OnnxCall) -> list[Tensor]:
@@ -402,8 +400,7 @@ LAYERS: dict[str, Maker] = by_name({
 
 def understood(call: OnnxCall) -> list[Tensor]:
     """Adds the nodes of one ONNX node and returns its outputs, from nodes `not_understood` where no table has the
-    operator or shapes are not known. Those behind the first are constants where they carry no data on (masks, running
-    statistics).
+    operator or shapes are not known. Outputs that carry no data on (masks, running statistics) are constants.
 
     Raises SpecError where an operator with multiply-accumulates lacks a shape, or attributes contradict operands.
     """

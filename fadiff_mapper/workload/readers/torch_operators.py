@@ -1,8 +1,7 @@
 """Turns ATen operators into nodes: by tables of names, or by a function where arguments matter.
 
-`LAYERS` holds the operators with multiply-accumulates, `FUNCTIONS` others that need arguments, which have the names of
-PyTorch's schemas. Operators in no table are taken by PyTorch's own tags (pointwise, reduction); the rest become nodes
-that are not understood.
+`LAYERS` holds the operators with multiply-accumulates, `FUNCTIONS` others that need arguments, named as in PyTorch's
+schemas. Operators in no table are taken by PyTorch's own tags (pointwise, reduction); the rest are not understood.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 
 @dataclass(frozen=True)
 class TorchCall(Call):
-    """A call of an exported program; its operator is ATen's, such as "conv2d", or the full name of an operator of
-    others.
-    """
+    """A call of an exported program: an operator of ATen, such as "conv2d", or the full name of another library's."""
 
     arguments: Mapping[str, Any]  # arguments by name, tensors as values of the assembly
     several: bool = False  # whether it gives a list of results, perhaps of one
@@ -132,8 +129,8 @@ NAMES = by_name({
     "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "_upsample_bilinear2d_aa",
     "_upsample_bicubic2d_aa", "multi_margin_loss", "multilabel_margin_loss")
 }
-"""Other operators without multiply-accumulates -> the operation of their node (`node.KINDS`), "other" for those through
-which no tile is followed. PyTorch tags further ones."""
+"""Other operators without multiply-accumulates -> the operation of their node (`node.KINDS`); no tile is followed
+through "other". PyTorch tags further ones."""
 
 
 def _pool(call: TorchCall) -> Tensor:
@@ -213,9 +210,8 @@ def _unfolded(call: TorchCall) -> Tensor:
 
 
 def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide) -> Tensor:
-    """Cuts an axis of a tensor into windows: [..., extent, ...] as [..., windows, points, ...]; points before and
-    behind the axis are zeros. The points are rearranged, where windows lie side by side; else picked out of the axis,
-    all of which is there then."""
+    """Cuts an axis of a tensor into windows: [..., extent, ...] as [..., windows, points, ...], with zeros around the
+    axis. Points of windows side by side are rearranged, others picked out of the axis, all of which is there then."""
     before, extent, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
     count = (extent + 2 * slide.pad - slide.reach(1)) // slide.stride + 1
     flat = (*before, count * slide.kernel, *after)
