@@ -63,8 +63,7 @@ def summary_line(stats: Stats) -> str:
     A sparse design prints pJ per algorithmic compute, too, beside pJ per actual compute.
     """
     each = stats.energy_pj / stats.actual_computes if stats.actual_computes else math.inf
-    algorithmic = (f"pJ/Algorithmic-Compute = {stats.energy_pj / stats.computes:8.3f} | "
-                   if stats.sections else "")
+    algorithmic = (f"pJ/Algorithmic-Compute = {stats.energy_pj / stats.computes:8.3f} | " if stats.sections else "")
     return (f"Utilization = {stats.utilization:4.2f} | {algorithmic}pJ/Compute = {each:8.3f} | "
             f"Cycles = {stats.cycles}")
 

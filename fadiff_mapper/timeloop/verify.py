@@ -30,8 +30,7 @@ from fadiff_mapper.timeloop.run_model import run_text
 # two decimals are compared with the slack that this leaves.
 
 TWO_DECIMALS = 0.00501  # largest distance of a number from its two-decimal print, with a margin for rounded halves
-PRINTED = ("ingresses", "link_transfers", "spatial_reductions", "leakage_energy_pj", "energy_uj",
-           "utilization_percent")
+PRINTED = ("ingresses", "link_transfers", "spatial_reductions", "leakage_energy_pj", "energy_uj", "utilization_percent")
 """Numbers known with two decimals only."""
 WITH_LEAKAGE = ("energy_pj_total", "energy_pj")  # energies that contain leakages, one of two decimals for each level
 

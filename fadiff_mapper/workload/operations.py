@@ -1,5 +1,4 @@
-"""Operators without multiply-accumulates as problems of their own: their extents, and their operations by kind
-(`inputs.spec.arch.OPERATIONS`).
+"""Operators without multiply-accumulates as problems: extents, and operations by kind (`inputs.spec.arch.OPERATIONS`).
 
 Every such node of a network is a cascade of Einsums over the points of a tensor: the softmax of a row takes its
 maximum, subtracts it and takes exponentials, sums these, and divides. `EINSUMS` has the operations of one point and of

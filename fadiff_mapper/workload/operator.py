@@ -30,8 +30,7 @@ REPEAT = "*"  # in a view, and among the dimensions of a link: the runs of an op
 
 PLANE = (("P", "R", "Wstride", "Wdilation"), ("Q", "S", "Hstride", "Hdilation"))
 VOLUME = (("Z", "T", "Dstride", "Ddilation"), *PLANE)
-"""Sliding axes of the bundled problems in the order of tensors: dimension of output, of kernel, names of stride and
-dilation."""
+"""Sliding axes of the bundled problems: dimension of output and of kernel, names of stride and dilation."""
 
 
 def _views(axes: Sequence[tuple[str, ...]], groups: tuple[str, ...] = ()) -> dict[str, View]:

@@ -5,8 +5,7 @@ are fetched. A part taken later, as of shuffled channels, may hold more or fewer
 
 Method. `Origins` is an array of booleans, True where the producer makes the element (or a part of it), with as many
 axes as the tensor. Along an axis on which all points are alike it has one point only, so that the channels of an image
-need as many booleans as there are channels. Nodes rearrange it as they rearrange the tensor. None means that
-the places are not known.
+need as many booleans as there are channels. Nodes rearrange it like the tensor. None: the places are not known.
 
 Worked example. Channel shuffle of 4 channels, of which the producer makes the last two, in two groups:
 

@@ -1,7 +1,6 @@
 """Links: pairs of operators of which one reads the other's output, the correspondence of their tiles, and obstacles.
 
-Problem. A fusion engine asks of two operators: which points of the producer does a tile of the consumer need, and which
-other readers need the tensor whole?
+Problem. Which points of a producer does a tile of the consumer need, and which other readers need the tensor whole?
 
 Method. The route of the tensor (`tensor_routes`) gives its axes in the producer's dimensions; matched with the ranks of
 the consumer's operand, they give an `AxisMap` for each dimension along which tiles pass. A link without an obstacle can
@@ -39,8 +38,7 @@ MOST_READERS = 100  # further readers that a link names: a plain safety limit fo
 class AxisMap:
     """The dimension of the producer that a dimension of the consumer runs over, through windows in between.
 
-    A stretch of n points behind a window covers `slide.reach(n)` before it, from its first point times stride minus
-    pad on; points beyond the tensor are padding.
+    A stretch of n points behind a window covers `slide.reach(n)` before it, from first point * stride - pad on.
     """
 
     dimension: str  # of the consumer (or `REPEAT`, its runs)

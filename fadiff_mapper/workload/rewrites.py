@@ -122,8 +122,7 @@ SQUARES = (("pow", 1), ("square", 1), ("mul", 2))
 
 
 def with_named_norms(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
-    """Puts together the nodes of each norm that is written out (arguments as above): a node "rmsnorm" or "layernorm"
-    replaces its last one."""
+    """Puts the nodes of each norm that is written out together: a node "rmsnorm" or "layernorm" replaces the last."""
     by_name = {node.name: node for node in nodes}
     readers = readers_of(nodes, ())
     result, gone = {}, set[str]()

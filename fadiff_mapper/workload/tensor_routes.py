@@ -7,8 +7,7 @@ tensor may come back to itself over several paths (x * sigmoid(x), x / mean(x), 
 axis. A route with an obstacle goes on, so that links can name it.
 
 Most nodes that pick, repeat or put together elements (kind opaque) leave all axes but one as they are. Tiles along the
-others pass; tiles along that axis pass where windows describe the points that are read, else its dimensions must be
-whole.
+others pass; along that one they pass where windows describe the points that are read, else its dimensions are whole.
 
     concat    the axis along which tensors are put together is scattered among all that come from the producer; the
               fraction of its points produced by other tensors is `Route.elsewhere`

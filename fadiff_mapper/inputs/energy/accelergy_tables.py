@@ -70,9 +70,8 @@ def why_not(arch: Architecture) -> str | None:
 def request(hardware: components.DescribedHardware) -> str:
     """Writes the input of Accelergy, the text of a YAML file.
 
-    A component of the architecture that is primitive is asked about as it is, under its number. For a part of a
-    compound component there is a component whose class has nothing else (`part_name`): only so can an action have
-    arguments (`action_name`).
+    A primitive component of the architecture is asked about as it is, under its number. For a part of a compound
+    component there is a class with this part alone (`part_name`): only so can an action have arguments (`action_name`).
     """
     version = plain_value(hardware.version, "version")
     local = [{"name": ASKED.format(number), "class": _name(one.kind, one.name),
@@ -272,8 +271,7 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str,
                      lambda tables: not missing_actions(arch, tables))
 
 
-def operation_energies(arch: Architecture, literal: Mapping[str, Any],
-                       program: str) -> dict[str, tuple[float, str]]:
+def operation_energies(arch: Architecture, literal: Mapping[str, Any], program: str) -> dict[str, tuple[float, str]]:
     """pJ of operations and their source, by their names in `PRIMITIVES`.
 
     Accelergy is asked about primitive components with all attributes of the arithmetic: its technology, clock, bits and

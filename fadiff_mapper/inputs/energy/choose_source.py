@@ -19,14 +19,7 @@ from fadiff_mapper.inputs.energy.source_names import CHOICES, COMPLETES
 from fadiff_mapper.inputs.native.arch import written_components
 from fadiff_mapper.inputs.native.tables import read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
-from fadiff_mapper.inputs.spec.tables import (
-    BITS_PER_KIB,
-    EnergyTable,
-    Tables,
-    component_name,
-    full_name,
-    unpriced,
-)
+from fadiff_mapper.inputs.spec.tables import BITS_PER_KIB, EnergyTable, Tables, component_name, full_name, unpriced
 from fadiff_mapper.inputs.v04.document import translated_architecture
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.inputs.yaml.located import Map, plain

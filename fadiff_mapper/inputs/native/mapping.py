@@ -173,8 +173,7 @@ def permutation_text(inner: Sequence[str], outer: Sequence[str] = ()) -> str:
     return "".join(inner) + (SEPARATOR + "".join(outer) if outer else "")
 
 
-def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
-                 leniency: Leniency = STRICT) -> Mapping:
+def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem, leniency: Leniency = STRICT) -> Mapping:
     """Reads a mapping, a list of directives, with Timeloop's defaults for everything left out.
 
     Missing factors are 1, missing dimensions of a permutation are appended (outermost) in the order of the shape, a

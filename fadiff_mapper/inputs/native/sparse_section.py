@@ -11,16 +11,11 @@ from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec import sparse_optimizations as sparse
 from fadiff_mapper.inputs.spec.arch import Architecture, StorageLevel
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, known, mapping, one_of, readers, sequence
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, each, known, mapping, one_of, readers, sequence
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
 ACTIONS = {"gating": "gating", "skipping": "skipping", "skipping_spatial": "spatial_skipping"}
 """Timeloop's name of an optimization of accesses -> the field of `LevelOptimizations`."""
-
-
-def _each(nodes: Seq, *known: str) -> tuple[str, ...]:
-    """The names in a list, all of them known ones."""
-    return tuple(one_of(*known)(name, where) for name, where in nodes.placed())
 
 
 def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, problem: Problem,
@@ -89,7 +84,7 @@ def _conditioned(reader: Reader, problem: Problem) -> sparse.ConditionedAccess:
     target = reader.take("target", one_of(*spaces))
     conditions = reader.take("condition_on", sequence)
     reader.finish(" of an option")
-    return sparse.ConditionedAccess(target, _each(conditions, *spaces))
+    return sparse.ConditionedAccess(target, each(one_of(*spaces))(conditions, conditions.where))
 
 
 def _formats(node: Map, level: StorageLevel, problem: Problem, leniency: Leniency) -> dict[str, sparse.Representation]:
@@ -105,8 +100,7 @@ def _formats(node: Map, level: StorageLevel, problem: Problem, leniency: Lenienc
         entry.finish(" of a representation format")
         if not ranks:
             raise ranks.where.error("found no rank", "at least one rank with a format")
-        innermost_first = tuple(reversed([
-            _rank(rank, level, problem) for rank in readers(ranks, leniency, keys.RANK)]))
+        innermost_first = tuple(reversed([_rank(rank, level, problem) for rank in readers(ranks, leniency, keys.RANK)]))
         for outer, rank in enumerate(innermost_first):
             if rank.compressed and not all(inner.compressed for inner in innermost_first[:outer]):
                 raise ranks.where.error("data representation format not supported,currently do not support lower rank "
@@ -122,7 +116,7 @@ def _rank(reader: Reader, level: StorageLevel, problem: Problem) -> sparse.RankF
     if kind not in sparse.FORMATS or word not in (kind, word.upper()):
         raise reader.at("format").error(f'unknown format "{word}"', listed(name.upper() for name in sparse.FORMATS))
     groups = reader.read("flattened_rankIDs", Seq(where=where))
-    flattened = tuple(_each(sequence(group, at), *problem.dimensions) for group, at in groups.placed())
+    flattened = tuple(each(one_of(*problem.dimensions))(group, at) for group, at in groups.placed())
     metadata = reader.read("metadata_word_bits", 1 if kind == sparse.BITMASK else None)
     payload = reader.read("payload_word_bits")
     reader.finish(" of a rank")

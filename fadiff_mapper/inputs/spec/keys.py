@@ -84,7 +84,7 @@ LIST = kind(located.sequence, "list", type="array")
 FACTORS = kind(located.anything, "factors, such as `C=2 M=3`", type=["string", "array"])
 ORDER = kind(located.anything, "order of dimensions, innermost first", type=["string", "array"])
 SPACES = kind(located.sequence, "list of data spaces", type="array", items={"type": ["string", "number"]})
-NAMES = kind(located.sequence, "list of names", type="array", items={"type": ["string", "number"]})
+NAMES = kind(located.each(located.text), "list of names", type="array", items={"type": ["string", "number"]})
 DIMENSIONS = kind(located.sequence, "list of dimensions, or list of such lists", type="array")
 
 

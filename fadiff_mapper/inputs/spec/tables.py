@@ -1,7 +1,6 @@
 """Energy per action (Accelergy's energy reference table, ERT) and area per component (ART).
 
-Timeloop looks the actions of a level up under several names, and keeps its built-in estimate for an action that no
-table gives. The same rules are followed here.
+As in Timeloop, actions of a level have several names, and an action that no table gives has a built-in estimate.
 """
 
 from __future__ import annotations

@@ -195,6 +195,11 @@ def known(name: Any, where: Where, accepted: Collection[str], word: str = "") ->
     return str(name)
 
 
+def each(check: Check[T]) -> Check[tuple[T, ...]]:
+    """A check for a list whose entries pass another check, read as a tuple."""
+    return lambda value, where: tuple(check(entry, place) for entry, place in sequence(value, where).placed())
+
+
 REQUIRED: Any = object()  # the default of a key that must be there
 
 
@@ -263,12 +268,14 @@ class Reader:
         if self.read(name) if name in self.table else self.node.get(name):
             raise self.node.at(name).error(f'"{name}" is not supported: {why}')
 
-    def finish(self, context: str = "") -> None:
-        """Meets keys that were never asked for and are in no table, each with the nearest known key.
+    def finish(self, context: str = "", whole: bool = True) -> None:
+        """Meets keys that were never asked for and are not in the table, each with the nearest known key.
 
-        `context`: words after the key in the message, such as " of a coefficient".
+        `context`: words after the key in the message, such as " of a coefficient". `whole`: whether the whole table is
+        accepted, be it asked for or not.
         """
-        accepted = list(dict.fromkeys([*(name for key in self.table.values() for name in key.spellings), *self.asked]))
+        table = [name for key in self.table.values() for name in key.spellings if whole]
+        accepted = list(dict.fromkeys([*table, *self.asked]))
         if not self.node.keys() <= set(accepted):
             self.leniency.meet(
                 Oddity(self.node.at(key), f"key {key}{context}",

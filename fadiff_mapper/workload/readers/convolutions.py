@@ -57,8 +57,7 @@ def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, window: Wind
 
 
 def deformable_convolution(call: Call, weight: Tensor, groups: int) -> Tensor:
-    """Adds a convolution whose points are picked by computed offsets: gathered points, and a product over them with
-    weights [out, in / groups, kernel...]."""
+    """Adds a convolution at computed offsets: gathered points times weights [out, in / groups, kernel...]."""
     to, name = call.to, call.name
     (n, m), points, taps = call.out[:2], math.prod(call.out[2:]), math.prod(weight.shape[1:])
     columns = to.node(f"{name}.points", "gather", call.tensors, (n, groups, points, taps))
@@ -173,8 +172,8 @@ def _weights(to: Assembly, name: str, image: Tensor, kernel: Tensor, window: Win
 
 
 def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Sequence[Tensor]) -> list[Tensor]:
-    """Adds the gradients of queries, keys and values, the operands of `assembly.attention`, each of its shape, from
-    of the output, [..., heads, tokens, size]."""
+    """Adds the gradients of queries, keys and values, the operands of `assembly.attention`, each of its operand's
+    shape, from the gradient of the output, [..., heads, tokens, size]."""
     q, heads = operands[0], operands[0].shape[:-2]
     k, v = (for_heads(to, f"{name}.{what}", t, heads) for what, t in zip(("keys", "values"), operands[1:], strict=True))
     scores = (*heads, q.shape[-2], k.shape[-2])

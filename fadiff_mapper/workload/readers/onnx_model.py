@@ -188,8 +188,7 @@ def _inferred(model: Any, where: Where) -> Any:
         if done.returncode > 0:
             raise where.error((done.output.strip().splitlines() or [f"shapes cannot be inferred: it {done.how}"])[-1])
         last = bisect_left(range(1, count), True, key=lambda nodes: run(nodes).returncode < 0)
-        raise _place(where, model.graph.node[last]).error(
-            f"shapes cannot be inferred: ONNX's own inference {done.how}")
+        raise _place(where, model.graph.node[last]).error(f"shapes cannot be inferred: ONNX's own inference {done.how}")
 
 
 def _all_graphs(graph: Any) -> Iterator[Any]:

@@ -21,8 +21,7 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 
 @dataclass(frozen=True)
 class TorchCall(Call):
-    """A call of an exported program: an operator of ATen, such as "conv2d", or the full name of another library's.
-    """
+    """A call of an exported program: an operator of ATen, such as "conv2d", or the full name of another library's."""
 
     arguments: Mapping[str, Any]  # arguments by name, tensors as values of the assembly
     several: bool = False  # whether it gives a list of results, perhaps of one
@@ -211,9 +210,8 @@ def _unfolded(call: TorchCall) -> Tensor:
 
 
 def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide) -> Tensor:
-    """Cuts an axis of a tensor into windows: [..., extent, ...] as [..., windows, points, ...]; points before and
-    behind the axis are zeros. The points are rearranged, where windows lie side by side; else picked out of the axis,
-    all of which is there then."""
+    """Cuts an axis of a tensor into windows: [..., extent, ...] as [..., windows, points, ...], with zeros around the
+    axis. Points of windows side by side are rearranged, others picked out of the axis, all of which is there then."""
     before, extent, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
     count = (extent + 2 * slide.pad - slide.reach(1)) // slide.stride + 1
     flat = (*before, count * slide.kernel, *after)
