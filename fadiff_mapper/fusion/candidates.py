@@ -211,16 +211,9 @@ def _halos(segment: Segment, dims: Sequence[str]) -> Iterator[tuple[frozenset[st
 
 
 def candidates(compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[Candidate]:
-    """Finds the most promising candidates of a segment below a price.
+    """The most promising candidates of a segment at some prices; `limit`: the price that they must be below.
 
-    Args:
-        compiled: The segment.
-        price: The price of parts of the network.
-        limit: Price of the segment's layers one by one; candidates must be cheaper.
-
-    Returns:
-        At most `KEPT` different candidates, on compute units four times as many, the best estimate first, then fewer
-        loops.
+    At most `KEPT` different ones, on compute units four times as many, the best estimate first, then fewer loops.
     """
     hardware, rooms = compiled.hardware, [compiled]
     if compiled.segment.charged:     # so that tiles may be there twice
@@ -329,17 +322,8 @@ def narrower(compiled: CompiledSegment, candidate: Candidate, price: NetworkPric
 
 def candidates_along(compiled: CompiledSegment, dims: tuple[str, ...], price: NetworkPrice,
                      tiles: Collection[tuple[int, ...]] = ()) -> list[Candidate]:
-    """Finds the candidates of a segment in one order of loops.
-
-    Args:
-        compiled: The segment.
-        dims: Dimensions of the last layer, outermost loop first.
-        price: The price of parts of the network.
-        tiles: Tile sizes of all loops to try; empty: those of the grid.
-
-    Returns:
-        For every home, halo and treatment of sums that could fit, one candidate with the best tile sizes.
-    """
+    """For every home, halo and treatment of sums that could fit, the candidate with loops in one order, outermost
+    first, in the best tile sizes: of the given ones of all loops, or of the grid where `tiles` is empty."""
     if any(cuts_whole(compiled.segment, dim) or compiled.bounds[dim] == 1 for dim in dims):
         return []
     sizes = _grid(compiled, dims, tiles)
@@ -458,13 +442,8 @@ def least_operators(hardware: Hardware, segment: Segment, stays: Sequence[Stay],
     together.
 
     No group does fewer operations, on fewer words, than one of a single step or, with a softmax in one pass, of two
-    tiles of keys. Of all units an operator may run on, and all homes, each number is the least.
-
-    Args:
-        hardware: The design.
-        segment: The segment.
-        stays: The homes that its intermediates may have.
-        done: Of each layer the part that groups have to do.
+    tiles of keys. Of all units an operator may run on, and all homes, each number is the least. `stays`: the homes that
+    intermediates may have; `done`: of each layer the part that groups have to do.
     """
     last, points = segment.problems[-1].bounds, list[OperatingPoint]()
     layers = tuple(FusedLayer(problem, {}) for problem in segment.problems)
@@ -571,18 +550,10 @@ Dims = tuple[str, ...]
 def reshaped(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes], segments: Sequence[Segment],
              compiled: Callable[[Segment], CompiledSegment], price: NetworkPrice,
              stopped: Callable[[], bool] = lambda: False) -> dict[Hashable, list[Candidate]]:
-    """Finds candidates next to the groups of a plan.
+    """Candidates next to the groups of a plan, by the key of their segment.
 
-    Args:
-        plan: Nodes and group of each part of the plan.
-        chains: Nodes of every chain of the network.
-        segments: All segments that could be groups.
-        compiled: Makes a segment ready to be estimated.
-        price: The price of parts of the network.
-        stopped: Asked before every segment; once true, the others are left out.
-
-    Returns:
-        Candidates by the key of their segment.
+    `plan`: layers and group of each part; `chains`: the layers of every chain; `segments`: all that could be groups;
+    `compiled` makes one ready to be estimated; `stopped` is asked before each: once true, the others are left out.
     """
     by_nodes = {segment.nodes: segment for segment in segments}
     proposed: dict[Hashable, dict[Dims, list[Candidate]]] = {}
@@ -633,16 +604,8 @@ def _carried(segment: Segment, dims: Dims, index: int) -> Dims:
 
 
 def with_second_reads(hardware: Hardware, candidate: Candidate, costs: WordCosts) -> list[Candidate]:
-    """Keeps the residual operands of a candidate on the chip.
-
-    Args:
-        hardware: The design.
-        candidate: A candidate without second reads.
-        costs: Costs of words.
-
-    Returns:
-        The candidate with as many second reads as its loops allow; none where it has none or they do not fit.
-    """
+    """A candidate without second reads with as many residual operands on the chip as its loops allow; none where it has
+    none or they do not fit."""
     segment, group = candidate.segment, candidate.group
     if not segment.residuals or not group.links or any(link.stay.shares for link in group.links):
         return []

@@ -64,12 +64,7 @@ class LayerBase:
 
 
 def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
-    """What estimates need of a layer's mappings.
-
-    Args:
-        result: Its best mapping by itself.
-        padded: Mappings of the layer with padded bounds.
-    """
+    """What estimates need of a layer's best mapping by itself, and of mappings with `padded` bounds."""
     levels = result.stats.levels
     accesses = sum(space["energy_pj_total"] for space in levels[-1]["dataspaces"].values())
     operations = prod(result.spec.problem.bounds.values())
@@ -89,15 +84,11 @@ def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
 
 
 def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:
-    """Corrects what is known of a layer once a group has run its work in so many cycles.
+    """Corrects what is known of a layer once a group has run its work in so many cycles, with a mapping of its largest
+    tile; the same object unless the group was faster.
 
     Where the outermost level holds a layer up, none of its mappings by itself has a use for more units; groups with it
     are then thought slower than they are.
-
-    Args:
-        base: The layer as known before; returned itself unless the group was faster.
-        cycles: Cycles of the layer's work in the group.
-        mapping: The mapping of its largest tile there.
     """
     if cycles >= base.known[0].compute * (1 - LESS):
         return base
@@ -169,13 +160,9 @@ Translated = dict[Hashable, tuple[Any, Any]]
 
 def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
                      known: Translated | None = None) -> CompiledSegment:
-    """Translates a segment for the compiled estimates.
+    """Translates a segment with its layers by themselves (`group_bases`) for the compiled estimates.
 
-    Args:
-        hardware: The design.
-        segment: The segment.
-        bases: Each layer by itself (`group_bases`).
-        known: Layers and links of other segments on the same design; those of this one are added.
+    `known`: layers and links of other segments on the same design; those of this one are added.
     """
     known = {} if known is None else known
 
@@ -284,18 +271,11 @@ def instances_along(segment: Segment, divided: Stay | None) -> dict[str, int]:
 
 def best_candidates(compiled: CompiledSegment, nests: Iterable[tuple[TileNest, np.ndarray]], price: NetworkPrice,
                     limit: float = inf, most: int = 1) -> list[Candidate]:
-    """Finds the best tile sizes and operands that stay for some nests.
-
-    Args:
-        compiled: The segment.
-        nests: Nests, each with the tile sizes to try, [loops, B].
-        price: The price of parts of the network.
-        limit: The price that candidates must be below.
-        most: How many candidates to return at most.
+    """Finds the best tile sizes and operands that stay for some nests, each with the tile sizes to try, [loops, B].
 
     Returns:
-        Residency choices of nests, each in its best tile sizes, the best estimate first; of equal ones those come first
-        that were given first.
+        At most so many residency choices of nests at a price below the limit, each in its best tile sizes, the best
+        estimate first; of equal ones those come first that were given first.
     """
     last, usable = compiled.segment.problems[-1].dimensions, compiled.usable
     rough: list[tuple[float, int, int, TileNest, np.ndarray, NestEstimate]] = []

@@ -138,12 +138,7 @@ def _document(design: Design) -> tuple[Map, tuple[str, ...]]:
 
 
 def with_problem(document: Map, literal: dict[str, Any]) -> Map:
-    """The document with another problem and without a mapping.
-
-    Args:
-        document: The sections of a design.
-        literal: The problem as plain data.
-    """
+    """The sections of a design with another problem, as plain data, and without a mapping."""
     kept = {key: value for key, value in document.items() if key not in ("problem", "mapping")}
     places = {key: place for key, place in document.places.items() if key in kept}
     return Map({**kept, "problem": with_places(literal, Where("network"))}, where=document.where, places=places)

@@ -295,16 +295,9 @@ def _tiles_of(groups: Sequence[CoverPart[EvaluatedGroup]]) -> int:
 
 def planned_groups(run: PlanningRun, *, explain: bool = False,
                    ) -> tuple[tuple[CoverPart[EvaluatedGroup], ...], tuple[LayerAlone, ...]]:
-    """Finds the groups of the plan.
-
-    Args:
-        run: The run; its history, estimates and checkpoint are updated on the way.
-        explain: Whether to find out why layers are in no group.
-
-    Returns:
-        Groups that do not overlap, exactly evaluated, with which the network is better than layer by layer; and the
-        layers in none of them, if asked for.
-    """
+    """The groups of the plan, exactly evaluated, which do not overlap and with which the network is better than layer
+    by layer; and, if asked to `explain`, the layers in none of them. History, estimates and checkpoint of the run are
+    updated on the way."""
     run.workload.links()  # found once, so that listing has its part of the time to itself
     listed = run.over_in(LISTING)
     run.take_segments(segments(run.workload, run.options.longest, listed, units=bool(run.hardware.arch.units)))
@@ -492,9 +485,15 @@ def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice
         mapped = with_mappings(run.hardware, groups, specs, price.sums, effort, run.over, run.strategies, run.memory)
         if not run.over():
             run.saved.keep_mapped(batch, mapped, run.strategies)
-    costs = iter(checked_costs(run.hardware, [group for group in mapped if group is not None], run.memory.evaluations))
-    return [None if group is None or (cost := next(costs)[1]) is None
-            else EvaluatedGroup(candidate, group, cost) for candidate, group in zip(chosen, mapped, strict=True)]
+    return _with_costs(run, chosen, mapped)
+
+
+def _with_costs(run: PlanningRun, chosen: Sequence[Candidate],
+                mapped: Sequence[FusedGroup | None]) -> list[EvaluatedGroup | None]:
+    """Candidates with their groups, which have mappings, and the exact costs of these; None for one that cannot run."""
+    costs = iter(checked_costs(run.hardware, [group for group in mapped if group], run.memory.evaluations))
+    return [EvaluatedGroup(candidate, group, cost) if group and (cost := next(costs)[1]) else None
+            for candidate, group in zip(chosen, mapped, strict=True)]
 
 
 def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
@@ -615,11 +614,9 @@ def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],
                         price: NetworkPrice) -> dict[VersionKey, EvaluatedGroup | None]:
     """Versions exactly, with the mappings of their parts and, where these fall short, with others."""
     level = homes(run.hardware)[0]
-    candidates = [replace(version.part.candidate, group=version.group(level), estimate=version.estimate)
+    candidates = [replace(version.part.candidate, group=version.group(level), estimate=version.point)
                   for version in versions]
-    costs = checked_costs(run.hardware, [one.group for one in candidates], run.memory.evaluations)
-    known = [None if cost is None else EvaluatedGroup(one, one.group, cost)
-             for one, (_, cost) in zip(candidates, costs, strict=True)]
+    known = _with_costs(run, candidates, [one.group for one in candidates])
     short = [index for index, (one, group) in enumerate(zip(candidates, known, strict=True))
              if group is None or price(group.point) > (1 + SHORT) * price(one.estimate)]
     for index, other in zip(short, evaluated(run, [candidates[index] for index in short], price, THOROUGH),

@@ -204,13 +204,13 @@ class TileShape:
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
                   sums: tuple[float, float], effort: TileEffort, stopped: Callable[[], bool] = lambda: False,
                   known: BestStrategies | None = None, memory: TileMemory | None = None) -> list[FusedGroup | None]:
-    """Searches mappings for all tiles of some groups, side by side.
+    """Searches mappings for all tiles of some groups, side by side; each minimises its share in the network's sums.
 
     Args:
         hardware: The design.
         groups: Groups without mappings.
         specs: Spec of every layer of every group, for its constraints.
-        sums: Energy and cycles of the network; tiles minimise their share in both.
+        sums: Energy and cycles of the network.
         effort: Effort of the searches.
         stopped: Asked again and again; once true, the searches end with what they have.
         known: Strategies to begin with; those that a thorough search finds best are added.
@@ -417,14 +417,8 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, sums_at: int 
 
 def with_residents(constraints: Constraints, problem: Problem, held: Sequence[ResidentTile],
                    strategy: TileStrategy) -> Constraints:
-    """A design's constraints with those of what is held, which all tiles of a layer have in common.
-
-    Args:
-        constraints: The design's.
-        problem: The layer or a tile of it; its bounds play no role.
-        held: Data spaces that lie in a level while a tile runs.
-        strategy: How intermediates among them are treated.
-    """
+    """A design's constraints with those of the data spaces that are held while a tile runs, which all tiles of a layer
+    have in common; the bounds of the problem play no role."""
     levels = list(constraints.levels)
     for resident in held:
         home = resident.level
