@@ -210,6 +210,17 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
     return results
 
 
+def _read_networks(networks: Sequence[Any], allow_partial: bool) -> tuple[Workload, ...]:
+    """Networks, read where they are not yet `Workload`s. Raises FadiffError if too little of one is understood."""
+    from fadiff_mapper.workload import Workload
+    from fadiff_mapper.workload.coverage import require_coverage
+    from fadiff_mapper.workload.readers.load_network import load_network
+    found = tuple(each if isinstance(each, Workload) else load_network(each) for each in networks)
+    for network in found:
+        require_coverage(network, allow_partial, "allow_partial=True")
+    return found
+
+
 def map_network(workload: Any, arch_spec: Design, options: NetworkOptions | None = None, *,
                 metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
                 gap: float | None = None, energy: str = "bundled", strict: bool = True,
@@ -252,12 +263,8 @@ def map_network(workload: Any, arch_spec: Design, options: NetworkOptions | None
     from fadiff_mapper.network.planning_clock import PlanningClock, command_clock
     from fadiff_mapper.output import PLAN_FILES
     from fadiff_mapper.output.network_files import write_held
-    from fadiff_mapper.workload import Workload
-    from fadiff_mapper.workload.coverage import require_coverage
-    from fadiff_mapper.workload.readers.load_network import load_network
     files = (*read, *([workload] if isinstance(workload, str | PathLike) else []))
-    workload = workload if isinstance(workload, Workload) else load_network(workload)
-    require_coverage(workload, allow_partial, "allow_partial=True")
+    workload, = _read_networks([workload], allow_partial)
     options = _with_given(options or NetworkOptions(), metric=metric, seed=seed, time_limit=time_limit, gap=gap)
     check(options)
     descent = None
@@ -323,19 +330,13 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     from fadiff_mapper.inputs.load import source_files
     from fadiff_mapper.output import RUN_FILES, STORE
     from fadiff_mapper.output.design_files import write_open_folder
-    from fadiff_mapper.workload import Workload
-    from fadiff_mapper.workload.coverage import require_coverage
-    from fadiff_mapper.workload.readers.load_network import load_network
     options = _with_given(options or DesignOptions(), metrics=metric, seed=seed, time_limit=time_limit,
                           evaluations=evaluations, gap=gap)
     descent, files = descent_for_designs(options.method), tuple(read)
     if not isinstance(space, DesignSpace):
         sources = [space] if isinstance(space, str | PathLike | AnyMapping) else space
         space, files = read_space(*sources), (*files, *source_files(sources))
-    workloads = tuple(each if isinstance(each, Workload) else load_network(each)
-                      for each in (networks if isinstance(networks, list | tuple) else [networks]))
-    for workload in workloads:
-        require_coverage(workload, allow_partial, "allow_partial=True")
+    workloads = _read_networks(networks if isinstance(networks, list | tuple) else [networks], allow_partial)
     question = DesignQuestion(space, workloads, tuple(weights or (1.0,) * len(workloads)), options)
     root, workers = Path(output or "."), workers or DesignWorkers()
     if output is not None and workers.store is None:

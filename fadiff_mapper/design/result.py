@@ -134,7 +134,6 @@ class DesignResult:
 
     name: str  # of the space
     space_size: int  # designs in it
-    ranges: dict[str, tuple[Value, Value, int]]  # parameter -> first and last value, number of values
     limits: dict[str, float]  # by name, such as `area_mm2`
     metrics: tuple[str, ...]  # to be minimised; several give a front
     outcomes: Sequence[DesignOutcome]  # every design proposed, in order, each once

@@ -429,8 +429,7 @@ def _result(run: DesignRun, bench: DesignBench, shard: tuple[int, int] | None, n
     effort |= {"shard": shard} | ({} if options.gap is None else {"gap": options.gap})
     return DesignResult(
         name=space.name, space_size=space.size,
-        ranges={each.name: (each.values[0], each.values[-1], len(each.values)) for each in space.parameters},
-        limits={limit.name: limit.most for limit in space.limits},
+        limits=dict(space.limits),
         metrics=options.metrics, outcomes=run.archive, front=tuple(run.front),
         documents=tuple(design_document(space, outcome.point) for outcome in run.front),
         mapped_networks=networks or (), neighbours=neighbours,

@@ -75,7 +75,7 @@ def open_study(optuna: Any, file: Path, question: DesignQuestion, method: str) -
     name = digest_of(["study", __version__, method, [plain(design_document(space, point)) for point in ends],
                       [(each.name, each.path, list(each.values)) for each in space.parameters],
                       sorted((path, tie.expression) for path, tie in space.ties.items()),
-                      sorted((limit.name, limit.most) for limit in space.limits),
+                      sorted(space.limits.items()),
                       [network_text(network) for network in question.networks], question.weights, options.metrics,
                       question.fuse, options.seed, question.energy, space.strict,
                       options.calibration and options.calibration.record()])

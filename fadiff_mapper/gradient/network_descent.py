@@ -377,13 +377,6 @@ def decoded_layers(results: Sequence[Result], network: RelaxedNetwork,
     return mappings
 
 
-def best_together(mappings: Sequence[Sequence[Result]], times: Sequence[int], metric: str) -> list[Result]:
-    """Chooses one mapping for each distinct layer, which runs so many `times`, so that the whole network is best."""
-    points = [[OperatingPoint(mapped.stats.energy_pj, mapped.stats.cycles).times(count) for mapped in own]
-              for own, count in zip(mappings, times, strict=True)]
-    return [own[pick] for own, pick in zip(mappings, chosen(points, metric), strict=True)]
-
-
 def descended_network(workload: Workload, results: Sequence[Result], metric: str, seed: int,
                       over: Over, model: str = "refined") -> DescendedNetwork | None:
     """Descends on a network whose layers are mapped (FADiff's method); None where nothing can be fused.
@@ -406,7 +399,10 @@ def descended_network(workload: Workload, results: Sequence[Result], metric: str
                    over: Over) -> dict[Hashable, list[Candidate]]:
         return decoded_groups(hardware, segments, network, ended, bases, price, over)
 
-    return DescendedNetwork(best_together(decoded_layers(results, network, ended),
-                                          [entry.times for entry in workload.distinct()], metric),
+    # one mapping for each distinct layer, so that the whole network is best
+    mappings = decoded_layers(results, network, ended)
+    picked = chosen([[OperatingPoint(mapped.stats.energy_pj, mapped.stats.cycles).times(entry.times) for mapped in own]
+                     for own, entry in zip(mappings, workload.distinct(), strict=True)], metric)
+    return DescendedNetwork([own[pick] for own, pick in zip(mappings, picked, strict=True)],
                             {pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()},
                             candidates)

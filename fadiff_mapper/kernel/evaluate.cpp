@@ -512,7 +512,7 @@ void evaluate_residuals(const Layer& layer, const RoomPack* room, Workspace& wor
 class NearColumns {
 public:
     NearColumns(const Layer& layer, const Batch& batch, std::size_t first, std::size_t last)
-        : batch_(batch), near_(batch), first_(first), last_(last), copied_(batch.size > 2 * SIZE),
+        : batch_(batch), near_(batch), first_(first), last_(last), copied_(batch.size > SHORT_ROW),
           loops_(std::size_t(layer.levels) * layer.dims), cells_(std::size_t(layer.levels) * layer.tensors) {
         if (!copied_) return;
         factor_.resize((batch.residual() ? 4 : 2) * loops_ * SIZE), order_.resize(2 * loops_ * SIZE);
@@ -530,8 +530,9 @@ public:
     }
 
 private:
-    // Columns that are copied together: fewer cost time for copying, more gain nothing.
-    static constexpr std::size_t SIZE = 64;
+    // Columns that are copied together: fewer cost time for copying, more gain nothing. Columns of a batch up to which the
+    // caches hold all rows side by side, so that copying costs more than it gains.
+    static constexpr std::size_t SIZE = 64, SHORT_ROW = 4096;
 
     void copy(std::size_t first, std::size_t count) {
         const auto rows = [&](const auto* from, std::size_t number, auto* into) {

@@ -80,7 +80,7 @@ def draw_layers(views: Sequence[LayerView], components: list[tuple[str, str]], s
     the same layer unfused. `components` and `spaces` are names with CSS classes in the order in which bars are stacked,
     `outermost` names the level.
     """
-    shares = [share for view in views for share in (view.planned, view.alone)]
+    shares = [share for view in views for share in (view.planned, view.unfused)]
     energy = unit_for((share.energy_pj for share in shares), ENERGY)    # fits the largest number, planned or not
     cycles = unit_for((share.cycles for share in shares), COUNT)
     words = unit_for((share.outermost_words for share in shares), COUNT)
@@ -100,7 +100,7 @@ def draw_layers(views: Sequence[LayerView], components: list[tuple[str, str]], s
     for column, (title, unit, parts, values) in enumerate(panels):
         gap = GAP if column else 0
         left, room = NAMES + column * width + gap, width - gap
-        totals = [[sum(values(share).values()) for share in (view.planned, view.alone)] for view in views]
+        totals = [[sum(values(share).values()) for share in (view.planned, view.unfused)] for view in views]
         largest, bars = max(map(max, totals), default=0.0) or 1.0, room - VALUE
         scale = bars / largest      # pixels per unit of the value, for all bars of a panel
         shapes += [Label(left, 14, title, "head"), level_line(left, HEAD - 8, left + room, "rule"),
@@ -109,7 +109,7 @@ def draw_layers(views: Sequence[LayerView], components: list[tuple[str, str]], s
             top, fused = HEAD + row * ROW, view.group is not None
             bar_top = top + (4 if fused else (ROW - BAR) / 2)
             for share, name, y, height, suffix in ((view.planned, view.name, bar_top, BAR, ""), (
-                    view.alone, f"{view.name} by itself", bar_top + BAR + 2, THIN, " before"))[:1 + fused]:
+                    view.unfused, f"{view.name} by itself", bar_top + BAR + 2, THIN, " before"))[:1 + fused]:
                 at = left
                 for part, css_class in parts:
                     value = values(share).get(part, 0.0)
@@ -178,7 +178,7 @@ def draw_graph(result: NetworkResult, views: Sequence[LayerView]) -> Drawing:
             shapes += [Label(macs, base, mac_unit.number(view.macs), "quiet", "end"),
                        Label(energy, base, energy_unit.number(view.planned.energy_pj), "quiet", "end")]
         if view and group is not None:
-            shapes += [Label(energy + 12, base, change(view.planned.energy_pj, view.alone.energy_pj), "quiet"),
+            shapes += [Label(energy + 12, base, change(view.planned.energy_pj, view.unfused.energy_pj), "quiet"),
                        Label(end, base, f"group {group}", tint("ink", group), "end")]
     return Drawing(end + 16, TOP + len(nodes) * NODE_ROW + 4, f"the graph of {result.workload.name}", tuple(shapes))
 
@@ -396,11 +396,11 @@ def network_html(result: NetworkResult) -> str:
     """The page as HTML; every number is in a `data` element whose `value` is exact, however rounded its text."""
     views = shown = layer_views(result)
     if len(views) > MOST_LAYERS:    # the largest shares in energy and cycles, with fusion or without
-        weights = [max(result.share(cost.energy_pj, cost.cycles) for cost in (view.planned, view.alone))
+        weights = [max(result.share(cost.energy_pj, cost.cycles) for cost in (view.planned, view.unfused))
                    for view in views]
         kept = sorted(range(len(views)), key=lambda index: -weights[index])[:MOST_LAYERS]
         shown = tuple(views[index] for index in sorted(kept))
-    shares = [share for view in shown for share in (view.planned, view.alone)]
+    shares = [share for view in shown for share in (view.planned, view.unfused)]
     part = layer_part(result, views, shown)
     sections, held = [], dict[int, list[dict[str, Any]]]()
     for number, outcome in result.weightiest_groups(MOST_GROUPS):

@@ -23,7 +23,6 @@ from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome, LeastFigures
 from fadiff_mapper.design.space import (
     DesignSpace,
-    Limit,
     Point,
     broken_limit,
     coordinate,
@@ -290,7 +289,7 @@ def test_limits_pull_a_descent_back(bench: Bench) -> None:
     space, centre = bench.question.space, (3, 4)
     alone, specs = replace(bench.question, options=DesignOptions(fuse=False)), bench.reader.specs((3, 4))
     widest = []
-    for limits in ((), (Limit("units", 4),)):
+    for limits in ({}, {"units": 4}):
         own = replace(space, limits=limits)
         curves = curves_around(own, centre, lambda point: bench.reader.specs(point)[0])
         network = relaxed_around(alone, bench.reader.specs((3, 6)), specs, bench.mappings(centre))
@@ -324,7 +323,7 @@ def test_what_has_been_judged_when_time_is_over_is_proposed(time_for: int, bench
 
 @pytest.mark.slow
 def test_proposals_are_new_keep_the_limits_and_repeat_themselves(bench: Bench) -> None:
-    space = replace(bench.question.space, limits=(Limit("units", 8),))
+    space = replace(bench.question.space, limits={"units": 8})
     question = replace(bench.question, space=space, options=DesignOptions(fuse=False))
     archive: list[DesignOutcome] = []
     first, second = (proposer_of(bench, question) for _ in range(2))

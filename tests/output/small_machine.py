@@ -37,7 +37,7 @@ def machine(*metrics: str, **changes: object) -> DesignResult:
                     enumerate((OUTCOMES[0], OUTCOMES[2], OUTCOMES[4]), 1))
     several = len(metrics) > 1
     made = DesignResult(
-        name="by hand", space_size=16, ranges={"side": (4, 32, 4), "depth": (256, 2048, 4)}, limits={"area_mm2": 3.0},
+        name="by hand", space_size=16, limits={"area_mm2": 3.0},
         metrics=metrics or ("edp",), outcomes=OUTCOMES, front=front, documents=documents, mapped_networks=(result(),),
         neighbours=(OUTCOMES[0], outcome(1, 2, 4.4e6, 2.9)),
         final=(replace(OUTCOMES[4], energy_pj=44e3), *front[1:]), final_source="Accelergy",

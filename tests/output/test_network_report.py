@@ -80,14 +80,14 @@ def test_the_layers_of_the_page_add_up_to_the_plan() -> None:
     views = layer_views(mapped)
     assert sum(view.planned.energy_pj for view in views) == pytest.approx(mapped.stats.energy_pj, rel=1e-12)
     assert sum(view.planned.cycles for view in views) == mapped.stats.cycles
-    assert sum(view.alone.energy_pj for view in views) == pytest.approx(mapped.unfused_stats.energy_pj, rel=1e-12)
-    for share in (share for view in views for share in (view.planned, view.alone)):
+    assert sum(view.unfused.energy_pj for view in views) == pytest.approx(mapped.unfused_stats.energy_pj, rel=1e-12)
+    for share in (share for view in views for share in (view.planned, view.unfused)):
         assert sum(share.components.values()) == pytest.approx(share.energy_pj, rel=1e-12)
         assert set(share.components) <= set(component_names(mapped, views))
     traffic = mapped.groups[0].cost.layers[1].traffic
     assert views[1].planned.outermost["Outputs"] == traffic["DRAM", "Outputs"].updates
     assert "Inputs" not in views[1].planned.outermost       # they never leave the chip
-    assert views[1].alone.outermost["Inputs"] == 3 * 14 * 4
+    assert views[1].unfused.outermost["Inputs"] == 3 * 14 * 4
 
 
 def test_a_page_shows_the_layers_and_groups_that_matter_most_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,8 +112,8 @@ def print_space(space: DesignSpace) -> None:
     if space.ties:
         out.print(table("ties", "path", "expression", text=2, rows=(
             (path, tie.expression) for path, tie in space.ties.items())))
-    for limit in space.limits:
-        out.print(f"limit: {limit.name} at most {limit.most:.6g}")
+    for name, most in space.limits.items():
+        out.print(f"limit: {name} at most {most:.6g}")
     if space.energy:
         out.print(f"energies: {space.energy}")
     out.print(f"least values: {_design(space, tuple(0 for _ in space.parameters))}")
