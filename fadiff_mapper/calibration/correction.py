@@ -86,8 +86,7 @@ class Calibration:
             program=Program.__members__[self.program], bounds=[float(bound) for bound in problem.bounds.values()],
             stream=-1 if roles.stream is None else roles.stream, word_bytes=self.word_bytes, norm=self.norm,
             reduced=roles.reduced, windows=roles.windows, produced=roles.produced, positions=roles.positions,
-            groups=roles.groups, sliding=roles.sliding, inputs=roles.inputs,
-            **dict(zip(NAMES, self.coefficients, strict=True)))
+            groups=roles.groups, sliding=roles.sliding, inputs=roles.inputs, coefficients=self.coefficients)
 
     def record(self) -> dict[str, Any]:
         """The calibration as it is written into the record of a run."""
