@@ -29,8 +29,7 @@ from fadiff_mapper.calibration.calibrate import FOLDS, calibrate, fold_of_layers
 from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.calibration.measured_points import MeasuredLayer, read_measured
 from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.executors import DesignWorkers
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.space import DesignSpace
@@ -87,9 +86,9 @@ def on_default(question: DesignQuestion, write: Write) -> None:
 def compare(question: DesignQuestion, evaluations: int, write: Write) -> None:
     """Writes the design that the exact model prefers and the one that corrected cycles prefer."""
     with tempfile.TemporaryDirectory() as folder:
-        options = DesignOptions("random", evaluations, neighbours=False, prune=False, store=Path(folder))
-        exact, best = (search_design(each, options, DesignWorkers(1)).best
-                       for each in (replace(question, calibration=None), question))
+        random = replace(question.options, method="random", evaluations=evaluations, neighbours=False, prune=False)
+        exact, best = (search_design(replace(question, options=options), DesignWorkers(1, store=folder)).best
+                       for options in (replace(random, calibration=None), random))
         bench = DesignBench(question, Path(folder))
         by_exact, mapped = evaluate_design(bench, exact.point), bench.networks_at(exact.point)[0]
     cycles, energy = preferred(mapped)
@@ -109,7 +108,7 @@ def side_of_16() -> DesignSpace:
     with tempfile.TemporaryDirectory() as folder:
         held = Path(folder) / "side16.yaml"
         held.write_text(text.replace(SIDE, SIDE.replace("range: [2, 128], step: 2", "values: [16]")), encoding="utf-8")
-        return read_space(str(held))
+        return read_space(str(held), energy="dosa")
 
 
 def main() -> None:
@@ -126,8 +125,9 @@ def main() -> None:
         if not options.evaluations:
             return
         space = side_of_16()
-        questions = [DesignQuestion(space, (dosa_network(name),), (1.0,), fuse=False, energy="dosa",
-                                    calibration=calibration) for name in options.network or NETWORKS]
+        asked = DesignOptions(fuse=False, calibration=calibration)
+        questions = [DesignQuestion(space, (dosa_network(name),), (1.0,), asked)
+                     for name in options.network or NETWORKS]
         write("\n## The default design\n")
         write(heading("network", "cycles, exact model's choice", "EDP", "cycles, corrected choice", "EDP", "gain",
                       "layers mapped otherwise"))

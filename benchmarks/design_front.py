@@ -12,7 +12,7 @@ import argparse
 
 from provenance import add_output, heading, markdown, row
 
-from fadiff_mapper import search_design
+from fadiff_mapper import DesignOptions, DesignWorkers, search_design
 
 
 def main() -> None:
@@ -22,8 +22,9 @@ def main() -> None:
     add_output(parser)
     options = parser.parse_args()
     with markdown(options.output) as write:
-        result = search_design("bundled:spaces/gemmini_large", options.network, metric=["edp", "area"], method="random",
-                               evaluations=options.evaluations, fuse=False, neighbours=False, prune=False, jobs=1)
+        random = DesignOptions(("edp", "area"), fuse=False, method="random", evaluations=options.evaluations,
+                               neighbours=False, prune=False)
+        result = search_design("bundled:spaces/gemmini_large", options.network, random, workers=DesignWorkers(jobs=1))
         parameters = list(result.front[0].parameters)
         write(heading(*parameters, "area, mm2", "EDP, pJ x cycles", "on the front"))
         for outcome in result.outcomes:

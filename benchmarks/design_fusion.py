@@ -22,8 +22,7 @@ from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import DesignSpace, load_network, read_space
 from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.executors import DesignWorkers
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.gradient.hardware_descent import descended_designs
@@ -68,12 +67,12 @@ def main() -> None:
 
 def measure(space: DesignSpace, name: str, seed: int, options: argparse.Namespace, store: Path, write: Write) -> None:
     """Writes the row of one network and one seed."""
-    fused = DesignQuestion(space, (load_network(f"bundled:networks/{name}"),), (1.0,), seed=seed)
-    effort = DesignOptions("gradient", options.evaluations, neighbours=False, store=store)
-    workers = DesignWorkers(options.jobs)
-    layers = search_design(replace(fused, fuse=False), effort, workers, descent=descended_designs).best
+    asked = DesignOptions(seed=seed, method="gradient", evaluations=options.evaluations, neighbours=False)
+    fused = DesignQuestion(space, (load_network(f"bundled:networks/{name}"),), (1.0,), asked)
+    workers = DesignWorkers(options.jobs, store=store)
+    layers = search_design(replace(fused, options=replace(asked, fuse=False)), workers, descent=descended_designs).best
     afterwards = evaluate_design(DesignBench(fused, store), layers.point)
-    inside = search_design(fused, effort, workers, descent=descended_designs).best
+    inside = search_design(fused, workers, descent=descended_designs).best
     write(row(name, AREAS[name], seed, f"{afterwards.edp:.4g}", described(afterwards), f"{inside.edp:.4g}",
               described(inside), f"{1 - inside.edp / afterwards.edp:.1%}"))
 

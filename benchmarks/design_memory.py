@@ -24,8 +24,7 @@ from provenance import add_output, heading, markdown, row
 from fadiff_mapper import load_network, read_space
 from fadiff_mapper.design import evaluate_design, layer_entries
 from fadiff_mapper.design import search_design as design_search
-from fadiff_mapper.design.executors import DesignWorkers
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.search.options import SearchOptions
@@ -36,8 +35,9 @@ def main() -> None:
     parser.add_argument("--designs", type=int, default=10_000)
     add_output(parser)
     options = parser.parse_args()
+    random = DesignOptions(fuse=False, method="random", evaluations=options.designs, prune=False, neighbours=False)
     question = DesignQuestion(read_space("bundled:spaces/eyeriss_like"),
-                              (load_network("bundled:networks/mobilenet_v1"),), (1.0,), fuse=False)
+                              (load_network("bundled:networks/mobilenet_v1"),), (1.0,), random)
     with markdown(options.output) as write, tempfile.TemporaryDirectory() as folder:
         write(heading("designs", "resident MiB", "CPU ms per design"))
 
@@ -51,8 +51,7 @@ def main() -> None:
                 mock.patch.object(evaluate_design, "layer_bounds", lambda *_: None), \
                 mock.patch.object(evaluate_design.DesignBench, "networks_at", lambda *_, **__: ()), \
                 mock.patch.object(design_search, "disagreement", lambda *_: ""):
-            search_design(question, DesignOptions("random", options.designs, prune=False, neighbours=False,
-                                                  store=Path(folder)), DesignWorkers(1), on_progress=told)
+            search_design(question, DesignWorkers(1, store=folder), on_progress=told)
 
 
 def by_formula(specs: Sequence[Spec], options: SearchOptions, *_: object) -> list[layer_entries.LayerEntry]:

@@ -22,6 +22,7 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +34,7 @@ from provenance import add_output, markdown
 
 from fadiff_mapper import SearchOptions, Workload, map_layers, read_space
 from fadiff_mapper.design.evaluate_design import DesignReader
-from fadiff_mapper.design.executors import DesignWorkers
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 from fadiff_mapper.design.space import DesignSpace, Point, nearest_value
 from fadiff_mapper.fusion.prices import OperatingPoint, summed
@@ -103,14 +103,14 @@ def _known(done: Sequence[Record], network: str, method: str, seed: int) -> bool
 def question_of(name: str, seed: int) -> DesignQuestion:
     """The question for one of DOSA's networks on its space."""
     space = read_space("bundled:spaces/dosa_gemmini")
-    return DesignQuestion(space, (dosa_network(name),), (1.0,), fuse=False, energy=space.energy or "dosa", seed=seed)
+    return DesignQuestion(space, (dosa_network(name),), (1.0,), DesignOptions(fuse=False, seed=seed))
 
 
 def searched(question: DesignQuestion, method: str, most: int, done: Sequence[Record]) -> list[Step]:
     """The steps of a search of designs, of the gradient's length in time where there is a record of it."""
     network = question.networks[0].name
     seconds = max((each.steps[-1].cpu_s for each in done if method in TAUGHT and each.method == GRADIENT
-                   and each.network == network and each.seed == question.seed), default=0.0)
+                   and each.network == network and each.seed == question.options.seed), default=0.0)
     steps, start = list[Step](), time.process_time()
 
     def kept(progress: DesignProgress) -> None:
@@ -119,8 +119,8 @@ def searched(question: DesignQuestion, method: str, most: int, done: Sequence[Re
 
     def over() -> bool:
         return len(steps) >= most and time.process_time() - start >= seconds
-    search_design(question, DesignOptions(method, MOST_DESIGNS, neighbours=False, prune=False), DesignWorkers(1),
-                  descent=descent_for_designs(method),
+    options = replace(question.options, method=method, evaluations=MOST_DESIGNS, neighbours=False, prune=False)
+    search_design(replace(question, options=options), DesignWorkers(1), descent=descent_for_designs(method),
                   on_progress=kept, stopped=over)
     return steps
 
@@ -128,7 +128,7 @@ def searched(question: DesignQuestion, method: str, most: int, done: Sequence[Re
 def beside(question: DesignQuestion, baseline: str) -> list[Step]:
     """The end of a baseline."""
     start = time.process_time()
-    edp = BASELINES[baseline][1](DesignReader(question), question.networks[0], question.seed)
+    edp = BASELINES[baseline][1](DesignReader(question), question.networks[0], question.options.seed)
     return [Step(1, time.process_time() - start, edp)]
 
 

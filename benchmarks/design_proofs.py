@@ -15,12 +15,19 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from design_methods import dosa_network
 from provenance import add_output, heading, markdown, row
 
-from fadiff_mapper import DesignSpace, Workload, load_network, read_space, search_design
+from fadiff_mapper import (
+    DesignOptions,
+    DesignSpace,
+    DesignWorkers,
+    Workload,
+    load_network,
+    read_space,
+    search_design,
+)
 
 MEMORIES = (8, 16, 32, 64, 128, 192, 256, 384, 512, 768, 1024)
 COARSE = {"side": range(8, 129, 8), "accumulator_kb": MEMORIES, "scratchpad_kb": MEMORIES}
@@ -55,7 +62,8 @@ def main() -> None:
             words, space, network, fuse = CASES[case]
             with tempfile.TemporaryDirectory() as folder:
                 begun, start = spent(), time.monotonic()
-                result = search_design(space(), network(), fuse=fuse, gap=0.0, jobs=options.jobs, store=Path(folder))
+                result = search_design(space(), network(), DesignOptions(fuse=fuse, gap=0.0),
+                                       workers=DesignWorkers(options.jobs, store=folder))
                 write(row(words, f"{result.space_size:,}", result.mapped_networks[0].workload.name,
                           "yes" if fuse else "no", f"{result.evaluations:,}", f"{result.best.edp:.6g}",
                           "unknown" if result.gap is None else f"{result.gap:.2%}", f"{spent() - begun:.0f}",

@@ -31,8 +31,7 @@ from provenance import Write, add_output, heading, markdown, row
 from benchmarks.results.data import read_record
 from fadiff_mapper import load_network, read_space
 from fadiff_mapper.design import executors
-from fadiff_mapper.design.executors import DesignWorkers
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
 from fadiff_mapper.design.result import DesignResult
 from fadiff_mapper.design.result_store import FORM, ResultStore
 from fadiff_mapper.design.search_design import DesignProgress, search_design
@@ -151,9 +150,8 @@ def enumerated(question: DesignQuestion, backend: str, store: Path) -> Enumerati
 
     with cluster_of(backend) as address:
         start, before = time.monotonic(), spent()
-        result = search_design(question, DesignOptions(
-            "exhaustive", per_round=ROUND, neighbours=False, store=store),
-            DesignWorkers(None if address else WORKERS, backend, address), on_progress=kill)
+        result = search_design(question, DesignWorkers(None if address else WORKERS, backend, address, store),
+                               on_progress=kill)
         wall, after = time.monotonic() - start, spent()
     keys = Counter(FORM.fullmatch(line)["key"] for file in store.glob("*.jsonl")
                    for line in file.read_bytes().splitlines(keepends=True))
@@ -203,7 +201,8 @@ def main() -> None:
     with markdown(options.output) as write, tempfile.TemporaryDirectory() as folder:
         layer = Path(folder, "layer.yaml")
         layer.write_text(LAYER, encoding="utf-8")
-        run = enumerated(DesignQuestion(space, (load_network(layer),), (1.0,), fuse=False), options.backend,
+        exhaustive = DesignOptions(fuse=False, method="exhaustive", per_round=ROUND, neighbours=False)
+        run = enumerated(DesignQuestion(space, (load_network(layer),), (1.0,), exhaustive), options.backend,
                          Path(folder, "store"))
         write_tables(options.backend, space.size, run, write)
 

@@ -22,8 +22,7 @@ from provenance import add_output, heading, markdown, row
 from resnet50 import write_resnet50
 
 from fadiff_mapper import load_network, read_space
-from fadiff_mapper.design.executors import DesignWorkers
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 
 ROUND = 8
@@ -45,7 +44,9 @@ def main() -> None:
         for jobs in options.jobs:
             with tempfile.TemporaryDirectory() as folder:
                 network = load_network(options.network or write_resnet50(Path(folder)))
-                question = DesignQuestion(read_space(options.space), (network,), (1.0,), fuse=False)
+                random = DesignOptions(fuse=False, method="random", evaluations=ROUND + options.designs, prune=False,
+                                       neighbours=False, per_round=ROUND)
+                question = DesignQuestion(read_space(options.space), (network,), (1.0,), random)
                 spent = measured(question, options.designs, jobs, Path(folder))
             parts = (spent.searching, spent.evaluating - spent.searching, spent.everything - spent.evaluating,
                      spent.everything - spent.searching)
@@ -64,9 +65,7 @@ def measured(question: DesignQuestion, designs: int, jobs: int, folder: Path) ->
             if progress.evaluations in (ROUND, ROUND + designs):
                 told.append(spent())
 
-        search_design(question, DesignOptions("random", ROUND + designs, prune=False, neighbours=False,
-                                              per_round=ROUND, store=folder / "store"), DesignWorkers(jobs),
-                      on_progress=note)
+        search_design(question, DesignWorkers(jobs, store=folder / "store"), on_progress=note)
     return told[1] - told[0]
 
 

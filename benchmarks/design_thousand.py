@@ -20,8 +20,7 @@ from provenance import add_output, heading, markdown, row
 from resnet50 import write_resnet50
 
 from fadiff_mapper import load_network, read_space
-from fadiff_mapper.design.executors import DesignWorkers
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
 from fadiff_mapper.design.search_design import search_design
 
 
@@ -38,11 +37,11 @@ def main() -> None:
     pieces = options.store / "pieces.jsonl"
     with tempfile.TemporaryDirectory() as folder:
         network = load_network(write_resnet50(Path(folder)))
-        question = DesignQuestion(read_space(options.space), (network,), (1.0,), fuse=False)
+        random = DesignOptions(fuse=False, time_limit=options.seconds, method="random", evaluations=options.designs,
+                               prune=False, neighbours=False)
+        question = DesignQuestion(read_space(options.space), (network,), (1.0,), random)
         start = time.monotonic()
-        machine = search_design(question, DesignOptions(
-            "random", options.designs, time_limit=options.seconds, prune=False, neighbours=False,
-            store=options.store / "entries"), DesignWorkers(options.jobs))
+        machine = search_design(question, DesignWorkers(options.jobs, store=options.store / "entries"))
         with pieces.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps([machine.evaluations, time.monotonic() - start]) + "\n")
     with markdown(options.output) as write:

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fadiff_mapper import infer, load_network, map_network, search_design
+from fadiff_mapper import DesignOptions, infer, load_network, map_network, search_design
 
 STEM = """\
 workload:
@@ -32,8 +32,8 @@ def main() -> None:
         folder = Path(name)
         (folder / "stem.yaml").write_text(STEM, encoding="utf-8")
         map_network(load_network(folder / "stem.yaml"), "bundled:arch/gemmini_large").write(folder / "network")
-        search_design("bundled:spaces/gemmini_large", "bundled:networks/mobilenet_v1", method="random", evaluations=40,
-                      fuse=False, prune=False, neighbours=False, jobs=1).write(folder / "design")
+        options = DesignOptions(method="random", evaluations=40, fuse=False, prune=False, neighbours=False)
+        search_design("bundled:spaces/gemmini_large", "bundled:networks/mobilenet_v1", options).write(folder / "design")
         infer("bundled:models/llama3_8b", "bundled:inference/tpu_v4i_like", batch=[1, 16], prompt=1024, generate=128,
               output=folder / "inference")
         for picture, page, title in (("fused_plan", "network/report.html", "tile schedule of group 1"),

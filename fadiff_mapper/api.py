@@ -16,7 +16,7 @@ from importlib import import_module
 from math import inf
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fadiff_mapper.base.atomic_files import check_names, lock, write_files
 from fadiff_mapper.base.deadline import never, with_grace
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.base.deadline import Over
     from fadiff_mapper.base.version import __version__
     from fadiff_mapper.calibration.correction import Calibration, read_calibration
+    from fadiff_mapper.design.question import DesignOptions, DesignWorkers
     from fadiff_mapper.design.result import DesignResult
     from fadiff_mapper.design.search_design import OnDesign
     from fadiff_mapper.design.space import DesignSpace, is_space, read_space
@@ -66,7 +67,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "base.bundled_files": ("bundled_names",), "base.version": ("__version__",),
-    "calibration.correction": ("Calibration", "read_calibration"), "design.result": ("DesignResult",),
+    "calibration.correction": ("Calibration", "read_calibration"),
+    "design.question": ("DesignOptions", "DesignWorkers"), "design.result": ("DesignResult",),
     "design.space": ("DesignSpace", "is_space", "read_space"),
     "inference.infer": ("InferenceResult",), "inference.language_model": ("LanguageModel", "read_model"),
     "inputs.load": ("files_of", "load", "load_layers", "load_mapping", "read_document", "refuse_missing_energies"),
@@ -89,19 +91,29 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["Calibration", "DesignResult", "DesignSpace", "FadiffError", "InferenceResult", "InvalidMapping",
-           "LanguageModel", "Mapping", "NetworkOptions", "NetworkResult", "Result", "SearchOptions", "Spec",
-           "SpecError", "Stats", "Workload", "__version__", "bundled_names", "calibrate", "call_mapper", "call_model",
-           "evaluate", "examine", "explain_run", "files_of", "infer", "is_space", "json_schema", "load", "load_layers",
-           "load_mapping", "load_network", "map_layer", "map_layers", "map_network", "quickstart", "read_calibration",
-           "read_document", "read_model", "read_run", "read_space", "real_model", "refuse_missing_energies",
-           "remove_launchers", "require_coverage", "save_network", "search_design", "verify", "write_launchers"]
+__all__ = ["Calibration", "DesignOptions", "DesignResult", "DesignSpace", "DesignWorkers", "FadiffError",
+           "InferenceResult", "InvalidMapping", "LanguageModel", "Mapping", "NetworkOptions", "NetworkResult",
+           "Result", "SearchOptions", "Spec", "SpecError", "Stats", "Workload", "__version__", "bundled_names",
+           "calibrate", "call_mapper", "call_model", "evaluate", "examine", "explain_run", "files_of", "infer",
+           "is_space", "json_schema", "load", "load_layers", "load_mapping", "load_network", "map_layer", "map_layers",
+           "map_network", "quickstart", "read_calibration", "read_document", "read_model", "read_run", "read_space",
+           "real_model", "refuse_missing_energies", "remove_launchers", "require_coverage", "save_network",
+           "search_design", "verify", "write_launchers"]
 
 SUMMARY = "fadiff.summary.json"
 """The file that a run of several problems has besides: their results side by side."""
 
 CHECKPOINT = "fadiff.checkpoint.json"
 """The mappings of a network found so far, in its output folder: a run that was killed goes on from there."""
+
+Options = TypeVar("Options", "SearchOptions", "NetworkOptions", "DesignOptions")
+
+
+def _with_given(options: Options, **given: Any) -> Options:
+    """Options with the values that are given, not None, in the place of theirs; metrics may be one, or a list."""
+    if isinstance(metrics := given.get("metrics"), str | list):
+        given["metrics"] = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    return replace(options, **{name: value for name, value in given.items() if value is not None})
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,
@@ -154,10 +166,8 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
     """
     from fadiff_mapper.output import RESULT_FILES
     from fadiff_mapper.search import map_layers as layer_search
-    given: dict[str, Any] = {"metrics": (metric,) if isinstance(metric, str) else metric, "seed": seed,
-                             "time_limit": time_limit, "prove": prove, "gap": gap}
-    options = replace(options or SearchOptions(), **{
-        name: value for name, value in given.items() if value not in (None, ())})
+    options = _with_given(options or SearchOptions(), metrics=metric or None, seed=seed, time_limit=time_limit,
+                          prove=prove, gap=gap)
     if options.method == "gradient":
         from fadiff_mapper.gradient import with_layer_descent
         options = with_layer_descent(options)
@@ -200,6 +210,17 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
     return results
 
 
+def _read_networks(networks: Sequence[Any], allow_partial: bool) -> tuple[Workload, ...]:
+    """Networks, read where they are not yet `Workload`s. Raises FadiffError if too little of one is understood."""
+    from fadiff_mapper.workload import Workload
+    from fadiff_mapper.workload.coverage import require_coverage
+    from fadiff_mapper.workload.readers.load_network import load_network
+    found = tuple(each if isinstance(each, Workload) else load_network(each) for each in networks)
+    for network in found:
+        require_coverage(network, allow_partial, "allow_partial=True")
+    return found
+
+
 def map_network(workload: Any, arch_spec: Design, options: NetworkOptions | None = None, *,
                 metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
                 gap: float | None = None, energy: str = "bundled", strict: bool = True,
@@ -236,18 +257,16 @@ def map_network(workload: Any, arch_spec: Design, options: NetworkOptions | None
             the checkpoint is of another network, design or version, or the folder cannot be written to.
     """
     from fadiff_mapper.inputs.load import read_document, source_files
-    from fadiff_mapper.network import map_network as network_search
-    from fadiff_mapper.network.options import NetworkOptions
-    from fadiff_mapper.network.planning_clock import command_clock
+    from fadiff_mapper.network.map_network import plan_network
+    from fadiff_mapper.network.one_design import specs_of
+    from fadiff_mapper.network.options import NetworkOptions, check
+    from fadiff_mapper.network.planning_clock import PlanningClock, command_clock
     from fadiff_mapper.output import PLAN_FILES
     from fadiff_mapper.output.network_files import write_held
-    from fadiff_mapper.workload import Workload
-    from fadiff_mapper.workload.coverage import require_coverage
-    from fadiff_mapper.workload.readers.load_network import load_network
     files = (*read, *([workload] if isinstance(workload, str | PathLike) else []))
-    workload = workload if isinstance(workload, Workload) else load_network(workload)
-    require_coverage(workload, allow_partial, "allow_partial=True")
-    options = options or NetworkOptions()
+    workload, = _read_networks([workload], allow_partial)
+    options = _with_given(options or NetworkOptions(), metric=metric, seed=seed, time_limit=time_limit, gap=gap)
+    check(options)
     descent = None
     if options.method == "gradient":
         from fadiff_mapper.gradient import descent_for_network
@@ -258,65 +277,35 @@ def map_network(workload: Any, arch_spec: Design, options: NetworkOptions | None
         arch_spec = read_document(*sources, jinja_data=jinja_data) if jinja_data else arch_spec
     root = Path(output or ".")
     with nullcontext() if output is None else lock(root, {root: (*PLAN_FILES, CHECKPOINT)}, files):
-        clock = None if begun is None else command_clock(
-            options.time_limit if time_limit is None else time_limit, stopped, begun, workload)
-        result = network_search.map_network(
-            workload, arch_spec, options, metric=metric, seed=seed, time_limit=time_limit, gap=gap, energy=energy,
-            strict=strict, checkpoint_file=checkpoint_file or (root / CHECKPOINT if output is not None else None),
-            on_progress=on_progress, stopped=stopped, clock=clock, descent=descent)
-        return result if output is None else write_held(result, root, clock.over_for_files if clock else never)
+        clock = PlanningClock(options.time_limit, stopped) if begun is None else command_clock(
+            options.time_limit, stopped, begun, workload)  # reading the design counts, too
+        specs = specs_of(workload, arch_spec, energy, strict, clock.late())
+        result = plan_network(
+            workload, specs, options,
+            checkpoint_file=checkpoint_file or (root / CHECKPOINT if output is not None else None),
+            on_progress=on_progress, clock=clock, descent=descent)
+        return result if output is None else write_held(
+            result, root, never if begun is None else clock.over_for_files)
 
 
-def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any, *,
-                  metric: str | Sequence[str] = "edp", method: str | None = None,
-                  limits: dict[str, float] | None = None, weights: Sequence[float] | None = None,
-                  evaluations: int | None = None, time_limit: float | None = None, seed: int = 0, fuse: bool = True,
-                  energy: str | None = None, strict: bool = True, prune: bool = True, neighbours: bool = True,
-                  jobs: int | None = None, backend: str = "processes", address: str | None = None,
-                  per_round: int | None = None, shard: tuple[int, int] | None = None, gap: float | None = None,
-                  store: Path_ | None = None, study: str | None = None, calibration: Calibration | None = None,
-                  allow_partial: bool = False, output: Path_ | None = None, read: Sequence[Path_] = (),
-                  begun: float | None = None, on_progress: OnDesign = lambda _: None,
+def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
+                  options: DesignOptions | None = None, *, metric: str | Sequence[str] | None = None,
+                  seed: int | None = None, time_limit: float | None = None, evaluations: int | None = None,
+                  gap: float | None = None, weights: Sequence[float] | None = None,
+                  workers: DesignWorkers | None = None, allow_partial: bool = False, output: Path_ | None = None,
+                  read: Sequence[Path_] = (), begun: float | None = None, on_progress: OnDesign = lambda _: None,
                   stopped: Over = never) -> DesignResult:
     """Searches the best design of a space for one network or several.
 
     Args:
-        space: An architecture with a section `design_space`: files or a dict as for `load`, or what `read_space` gave.
+        space: An architecture with a section `design_space`: what `read_space` gave, which takes further limits and a
+            source of energies, or files or a dict as for `load`.
         networks: A network, or a list: each a `Workload`, or anything that `load_network` reads.
-        metric: "edp", "energy", "delay", "area", "edap", or a product such as "energy*area"; two or three of them for
-            a front. Of several networks energies and cycles are summed by weight.
-        method: "bounds" (the designs of the best lower bounds), "gradient" (also those of descents on hardware,
-            mappings and fusion together; needs PyTorch), "random", "exhaustive", "tpe" or "nsga2". By default
-            "gradient" where PyTorch is installed, else "bounds", of which a warning tells.
-        limits: Upper bounds beside those in the files, such as `{"area_mm2": 3.0}`.
+        options: What is searched for, how, and how long; None is `DesignOptions()`.
+        metric: One metric, or two or three for a front; takes the place of `options.metrics`.
+        seed, time_limit, evaluations, gap: Take the place of these fields of `options`.
         weights: How often each network runs; once by default.
-        evaluations: Designs to map at most; 100 by default, all for an exhaustive search, and as many as fit where
-            there is a time limit.
-        time_limit: Seconds for the search with its last steps; designs that are being mapped then are given up, but the
-            first one where none is known.
-        seed: The same seed gives the same answer unless time runs out.
-        fuse: Whether networks are planned with fused layers, as `map_network` does; else every layer runs by itself.
-        energy: Where energies come from that no table in the design gives (see `energy.source_names.CHOICES`); by
-            default as the space says, else "estimate", one source for all designs.
-        strict: Whether input of the designs that Timeloop ignores is an error, not a warning.
-        prune: Whether designs whose lower bound is no better than a known design are left out.
-        neighbours: Whether the designs one value away from the best are mapped at the end, beyond `evaluations`; a
-            better one takes its place, until none is better or as many have been mapped again.
-        jobs: Designs at work at a time; one for each core by default. The answer does not depend on it. None with an
-            `address`.
-        backend: "processes" of this machine, "dask" or "ray" for a cluster.
-        address: The cluster's scheduler; all its workers take part.
-        per_round: Designs proposed at a time, on which the answer depends; None: 8, for "random" and "exhaustive" 64. A
-            cluster of more workers has work for all of them only with larger rounds.
-        shard: (i, n) evaluates only every n-th design, from the i-th on; for "random" and "exhaustive".
-        gap: Share by which the best design may be above the best plan on any design of the space: at the end, all other
-            designs are bounded, and mapped where they could be better by more. None: they are not looked at.
-        store: Folder in which all that is evaluated is kept, so that runs go on and share their work; None: `STORE` in
-            the output folder, if there is one.
-        study: Name of a search in `store`, for "tpe" and "nsga2": all runs of the same question that name it take part
-            in one search, in any number of processes. None: this run searches by itself.
-        calibration: A correction to measured hardware (`read_calibration`) for the cycles of all designs; nothing is
-            fused then. None: the exact model.
+        workers: Who evaluates designs, and what several runs share; None is `DesignWorkers()`.
         allow_partial: Whether a network may have operators that are not understood.
         output: Folder for the best architecture with its mappings, every design in a table, and the page.
         read: Further files that were read: no result is written over them.
@@ -333,8 +322,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         FadiffError: An option is out of range, something is not installed, no design evaluated is feasible (the message
             says which limit is to blame), or the folder cannot be written to.
     """
-    from fadiff_mapper.design.executors import DesignWorkers
-    from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+    from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
     from fadiff_mapper.design.search_design import kept_back
     from fadiff_mapper.design.search_design import search_design as design_search
     from fadiff_mapper.design.space import DesignSpace, read_space
@@ -342,32 +330,23 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     from fadiff_mapper.inputs.load import source_files
     from fadiff_mapper.output import RUN_FILES, STORE
     from fadiff_mapper.output.design_files import write_open_folder
-    from fadiff_mapper.workload import Workload
-    from fadiff_mapper.workload.coverage import require_coverage
-    from fadiff_mapper.workload.readers.load_network import load_network
-    descent, files = descent_for_designs(method), tuple(read)
+    options = _with_given(options or DesignOptions(), metrics=metric, seed=seed, time_limit=time_limit,
+                          evaluations=evaluations, gap=gap)
+    descent, files = descent_for_designs(options.method), tuple(read)
     if not isinstance(space, DesignSpace):
         sources = [space] if isinstance(space, str | PathLike | AnyMapping) else space
-        space, files = read_space(*sources, limits=limits, strict=strict), (*files, *source_files(sources))
-    elif limits:
-        raise FadiffError("limits: found some beside a space that has been read; accepted: limits of `read_space`")
-    workloads = tuple(each if isinstance(each, Workload) else load_network(each)
-                      for each in (networks if isinstance(networks, list | tuple) else [networks]))
-    for workload in workloads:
-        require_coverage(workload, allow_partial, "allow_partial=True")
-    question = DesignQuestion(space, workloads, tuple(weights or (1.0,) * len(workloads)),
-                              (metric,) if isinstance(metric, str) else tuple(metric), fuse and calibration is None,
-                              seed, energy or space.energy or "estimate", strict, calibration)
-    root = Path(output or ".")
-    kept = store if store is not None else None if output is None else root / STORE
-    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, shard, gap,
-                            None if kept is None else Path(kept), study)
+        space, files = read_space(*sources), (*files, *source_files(sources))
+    workloads = _read_networks(networks if isinstance(networks, list | tuple) else [networks], allow_partial)
+    question = DesignQuestion(space, workloads, tuple(weights or (1.0,) * len(workloads)), options)
+    root, workers = Path(output or "."), workers or DesignWorkers()
+    if output is not None and workers.store is None:
+        workers = replace(workers, store=root / STORE)
     with nullcontext() if output is None else lock(root, {root: RUN_FILES}, files):
-        result = design_search(question, options, DesignWorkers(jobs, backend, address), on_progress=on_progress,
-                               stopped=stopped, descent=descent, kept_back=0.0 if begun is None else kept_back(begun))
+        result = design_search(question, workers, on_progress=on_progress, stopped=stopped, descent=descent,
+                               kept_back=0.0 if begun is None else kept_back(begun))
         return result if output is None else write_open_folder(
-            result, root, lambda: begun is not None and time_limit is not None and
-            time.monotonic() > begun + time_limit)
+            result, root, lambda: begun is not None and options.time_limit is not None and
+            time.monotonic() > begun + options.time_limit)
 
 
 def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
@@ -427,17 +406,16 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
     if output is not None and serving_profile:
         serving.describable(read)
         folders |= {Path(output, "llmservingsim", name): names for name, names in serving.FILES.items()}
-    arguments: dict[str, Any] = {"frequency": frequency, "metric": metric, "seed": seed, "jobs": jobs, "energy": energy,
-                                 "strict": strict, "bits": bits, "stopped": stopped}
     with nullcontext() if output is None else lock(Path(output), folders, files):
         document = read_document(*sources, jinja_data=jinja_data) if sources else design
-        result = inference.infer(read, document, batch=batch, prompt=prompt, generate=generate, fold=fold, fuse=fuse,
-                                 **arguments)
+        question = inference.InferenceQuestion(
+            model=read, design=document, batch=batch, prompt=prompt, generate=generate, frequency=frequency,
+            metric=metric, seed=seed, jobs=jobs, energy=energy, strict=strict, bits=bits or {}, fold=fold, fuse=fuse,
+            stopped=stopped)
+        result = inference.infer(question)
         if output is not None:
             from fadiff_mapper.output.inference_files import inference_files
-            tables = serving.serving_profile(
-                serving.describable(read), document, sequences=max(batch), prompt=prompt, generate=generate,
-                **arguments) if serving_profile else {}
+            tables = serving.serving_profile(question) if serving_profile else {}
             write_files(Path(output), inference_files(result))
             for name, texts in tables.items():
                 folder = Path(output, "llmservingsim", name)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fadiff_mapper.design import layer_entries
-from fadiff_mapper.design.question import DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.space import DesignSpace, read_space
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.readers.load_network import load_network
@@ -53,7 +53,7 @@ def small_network(folder: Path) -> Workload:
 def small_question(folder: Path, section: str = SECTION, **settings: Any) -> DesignQuestion:
     """The question for the size of `gemmini_small` that is best for these layers, one by one unless asked otherwise."""
     return DesignQuestion(small_space(folder, section), (small_network(folder),), (1.0,),
-                          **{"fuse": False, "energy": "estimate"} | settings)
+                          DesignOptions(**{"fuse": False} | settings))
 
 
 def forbid_searches(monkeypatch: pytest.MonkeyPatch) -> None:

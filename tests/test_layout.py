@@ -118,6 +118,16 @@ def test_checking_and_evaluating_load_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_checking_a_design_loads_no_search() -> None:
+    """Nor results of searches, nor the line that follows one."""
+    code = ("import sys; from fadiff_mapper.cli import main\n"
+            "main(['check', 'bundled:arch/gemmini_large', 'bundled:layers/resnet18/conv1x1_64_128_28_s2'])\n"
+            "late = ('design.result', 'network.result', 'search.result', 'search.lower_bound', 'fusion', 'workload')\n"
+            "print(*({*(f'fadiff_mapper.{name}' for name in late), 'rich.progress'} & sys.modules.keys()))")
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == ""
+
+
 FIRST_MAPPING = """
 import sys
 from fadiff_mapper import load

@@ -35,7 +35,7 @@ def document(*nodes: str, sections: str = "", problem: str = PROBLEM) -> Map:
 
 def to_native(document: Map) -> Map:
     """A v0.4 document in the native dialect."""
-    return translate(document).document
+    return translate(document)[0]
 
 
 def levels(native: Map) -> list[dict[str, Any]]:

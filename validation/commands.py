@@ -21,7 +21,8 @@ from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.output.run_files import versions
-from fadiff_mapper.output.terminal.console import Screen, progress_line, table
+from fadiff_mapper.output.terminal.console import Screen, table
+from fadiff_mapper.output.terminal.progress import progress_line
 from fadiff_mapper.timeloop.find_programs import find_real
 from fadiff_mapper.timeloop.run_model import CLEARED
 

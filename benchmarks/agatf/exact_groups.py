@@ -17,7 +17,7 @@ from benchmarks.agatf.import_networks import network
 from fadiff_mapper import NetworkOptions, map_layers
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.candidates import candidates
-from fadiff_mapper.fusion.estimates import Candidate, group_bases
+from fadiff_mapper.fusion.estimates import Candidate
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
 from fadiff_mapper.network.map_network import padded_layers
@@ -76,7 +76,7 @@ def space_task(workload: Workload, design: str, seed: int = 0, saved: Checkpoint
 def space_group(task: SpaceTask, segment: Segment) -> SpaceGroup:
     """Evaluates the candidate of a segment with the best estimate; thoroughly, where it falls short of that."""
     run, price, start = task.run, task.run.price, time.process_time()
-    found = candidates(run.hardware, segment, group_bases(segment, run.bases), price, inf)
+    found = candidates(run.compiled(segment), price, inf)
     if not found:
         nothing = run.alone[segment.nodes[0]]
         return SpaceGroup(nothing, None, 0, time.process_time() - start)

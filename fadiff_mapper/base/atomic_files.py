@@ -23,8 +23,7 @@ from fadiff_mapper.base.errors import FadiffError
 
 REMAINS = re.compile(r"\.(?:(?P<name>.+)\.)?(?P<process>\d{1,9})\.(?:partial|probe)", re.DOTALL)
 """The names under which files are written, and of probes: with the number of the process."""
-LOCK_NAME = ".fadiff.lock"
-"""The file in a run's folder that its process holds locked."""
+LOCK_NAME = ".fadiff.lock"  # the file in a run's folder that its process holds locked
 
 
 def write_files(folder: Path | str, files: Mapping[str, str | bytes], mode: int = 0o666) -> None:
@@ -100,8 +99,7 @@ def check_writable(folder: Path | str) -> None:
 def check_names(folder: Path | str, names: Iterable[str], inputs: Collection[Path | str] = ()) -> None:
     """Looks at what has the names of files that will be written, so that a long run does not fail at its end.
 
-    Raises FadiffError where a name leads out of the folder, or what has it is no regular file, or one of `inputs`,
-    which the run reads.
+    Raises FadiffError for names that lead out of the folder, are no files, or are `inputs`, which the run reads.
     """
     for name in names:
         path = Path(folder) / name

@@ -10,14 +10,11 @@ from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 
-PREFIX = "bundled:"
-"""Distinguishes the name of a bundled file from a path."""
-WITHIN = "FADIFF_MAPPER_WITHIN"
-"""Environment variable: the folder to which reading is confined, beside the bundled files; none by default."""
+PREFIX = "bundled:"  # distinguishes the name of a bundled file from a path
+WITHIN = "FADIFF_MAPPER_WITHIN"  # environment variable: a folder to which reading is confined, beside ROOT
 
 _INSIDE, _BESIDE = (folder / "timeloop_specs" for folder in Path(__file__).resolve().parents[1:3])
-ROOT = _INSIDE if _INSIDE.is_dir() else _BESIDE
-"""The folder of the bundled specs: inside the installed package, or beside it in a checkout."""
+ROOT = _INSIDE if _INSIDE.is_dir() else _BESIDE  # folder of the bundled specs: installed, or in a checkout
 
 
 def designs() -> dict[str, Path]:
@@ -46,8 +43,7 @@ def listing() -> list[str]:
 def bundled_names(prefix: str = "") -> list[str]:
     """Names of the bundled designs, layers, networks and other files, with `bundled:` in front, as `load` takes them.
 
-    `prefix`: the beginning of their paths, such as "layers/resnet18"; "" for all. Raises FadiffError where none begins
-    so.
+    `prefix`: the beginning of their paths, such as "layers/resnet18"; "" for all. Raises FadiffError if there is none.
     """
     names = listing()
     found = [PREFIX + name for name in names if name.startswith(prefix)]

@@ -17,8 +17,7 @@ from typing import TypeAlias, TypeVar
 from fadiff_mapper.base.errors import OutOfTime
 
 T = TypeVar("T")
-Over: TypeAlias = Callable[[], bool]
-"""Tells whether time is over; once true, it stays so."""
+Over: TypeAlias = Callable[[], bool]  # tells whether time is over; once true, it stays so
 GRACE = 1.0
 """Seconds beyond its time that work may take without which all before it would be in vain, such as the preparation of a
 search: a command has two. Set by hand."""
@@ -91,8 +90,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-LATE, LATE_SHARE = 2.0, 0.2
-"""Seconds, or the part of its time limit, by which a command may end later: whichever is more."""
+LATE, LATE_SHARE = 2.0, 0.2  # seconds, or share of its time limit, by which a command may end later: the longer
 
 
 @contextmanager

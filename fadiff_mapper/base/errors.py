@@ -1,7 +1,6 @@
 """The one family of errors, whose messages say where, what was found, and what is accepted.
 
-A user's mistake ends in a `FadiffError` whose text is ready to print. The command line turns it into exit code 2,
-as it does failures of the operating system.
+A user's mistake ends in a `FadiffError` whose text is ready to print; the command line ends with exit code 2.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 T = TypeVar("T")
-MOST_PROBLEMS = 50
-"""Mistakes of one input that a message lists."""
+MOST_PROBLEMS = 50  # mistakes of one input that a message lists
 
 
 class FadiffError(Exception):
@@ -56,8 +54,7 @@ class OutOfTime(FadiffError):
 def attempted(what: str, work: Callable[[], T]) -> tuple[T | None, str]:
     """Work on a known result, such as its lower bound or its page, whose failure must not take the result with it.
 
-    Returns what the work gave and "", or None and a sentence of one line about `what` it gives and the exception,
-    faults of this program included.
+    Returns the work's result and "", or None and a line about `what` is missing and why, our own faults included.
     """
     try:
         return work(), ""

@@ -2,8 +2,7 @@
 
 They are found by their session and by a mark in their environment. As a script this file is the guard of one program:
 it reads the mark, a folder to remove and the program's id, and ends the family as soon as its input ends, that is, when
-the process that started both is gone, killed or not. It imports nothing of the package, so that it starts in a few
-milliseconds.
+the process that started both is gone. It imports nothing of the package, so that it starts in a few milliseconds.
 """
 
 from __future__ import annotations
@@ -15,10 +14,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-PATIENCE = 0.5
-"""Seconds within which a program that was about to be started has its mark; set by hand."""
-LOOKS = 100
-"""Looks at most for processes that are left; a safety limit against a program that forks without end."""
+PATIENCE = 0.5  # seconds within which a program that was about to be started has its mark; set by hand
+LOOKS = 100  # looks at most for processes that are left; a safety limit against a program that forks without end
 
 
 def end_family(program: int, mark: bytes) -> None:

@@ -12,10 +12,8 @@ import sys
 from importlib import import_module
 from types import FrameType
 
-INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C ended: 128 + SIGINT, as shells have it."""
-LOADING = "<frozen importlib._bootstrap>"
-"""The file of the code that loads modules, as frames name it."""
+INTERRUPTED = 130  # the exit code of a program that Ctrl-C ended: 128 + SIGINT, as shells have it
+LOADING = "<frozen importlib._bootstrap>"  # the file of the code that loads modules, as frames name it
 SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
 """Keeps Python from the working folder, from which it imports a module before it runs any code (since 3.13)."""
 
@@ -41,8 +39,8 @@ def run_main(module: str) -> int:
     """Loads a module and calls its `main` as the program of this process; returns the exit code.
 
     Ctrl-C ends the process at once where modules are being loaded, raises KeyboardInterrupt elsewhere, and is ignored
-    at the end, when all is written and Python is taken down. Where it is ignored from the start, as in background jobs
-    of a shell, it stays so.
+    at the end, when all is written and Python is taken down. Where it is ignored from the start (background jobs), it
+    stays so.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)

@@ -6,9 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-ALLOCATIONS = 50_000
-"""Objects made between two collections of the youngest generation; Python's own 700 make the start of a command
-longer."""
+ALLOCATIONS = 50_000  # objects made between collections of the youngest generation; Python's own 700 slow commands
 MIDDLE_EVERY, FULL_EVERY = 10, 1000
 """Collections of the youngest generation between two of the middle one, and of the middle one between two of all: the
 latter take long while a large network is planned, and free nothing."""

@@ -18,13 +18,11 @@ from pathlib import Path
 from fadiff_mapper.base import process_family
 from fadiff_mapper.base.errors import FadiffError
 
-KEPT = 1 << 16
-"""Bytes of a program's output that are kept from its beginning, and as many from its end: a limit on memory."""
+KEPT = 1 << 16  # bytes of a program's output that are kept from its beginning, and from its end: a limit on memory
 PATIENCE = 0.2
 """Seconds of silence after which the program is looked at: it may have ended while its children hold the pipe. They
 delay only the end of programs that leave children behind."""
-MARK = "FADIFF_MAPPER_RUN"
-"""The environment variable that tells the processes of one run from all others, wherever they went."""
+MARK = "FADIFF_MAPPER_RUN"  # environment variable by which processes of one run are told from all others
 
 
 class TimeLimitPassed(FadiffError):
@@ -54,8 +52,7 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
     """Runs a program in a folder, without a shell and without input.
 
     Every process that the program started ends with it, after `timeout` seconds in any case (TimeLimitPassed), and when
-    this process is killed. The middle of a long output is thrown away while it runs. FadiffError where the program
-    cannot be started.
+    this process is killed. The middle of a long output is dropped. FadiffError where the program cannot start.
 
     Args:
         arguments: The program and its arguments.

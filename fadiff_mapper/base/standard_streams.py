@@ -15,8 +15,7 @@ from typing import TextIO
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.program_start import INTERRUPTED
 
-LONGEST_LINE = 3000
-"""Characters of an error's line: names of files, which messages quote whole, may be as long as a command line."""
+LONGEST_LINE = 3000  # characters of an error's line, as file names may be as long as a command line
 
 
 def printable(text: str, kept: str = "") -> str:

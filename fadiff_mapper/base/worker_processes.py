@@ -30,10 +30,8 @@ from fadiff_mapper.base.program_start import module_path, python_command
 from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.base.run_program import FinishedProgram
 
-TRIES = 3
-"""Workers that may die of one piece of work, before it is taken for the reason."""
-PATIENCE = 1.0
-"""Seconds in which a process whose connection has ended comes to its own end, so that it can be said how."""
+TRIES = 3  # workers that may die of one piece of work, before it is taken for the reason
+PATIENCE = 1.0  # seconds in which a process whose connection has ended comes to its own end, so that it can be said how
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1")
 """The variables by which libraries of linear algebra take one thread in each worker."""
 CODE = "from fadiff_mapper.base.worker_processes import serve; serve(int(sys.argv[1]), sys.argv[2])"

@@ -86,8 +86,7 @@ class Calibration:
             program=Program.__members__[self.program], bounds=[float(bound) for bound in problem.bounds.values()],
             stream=-1 if roles.stream is None else roles.stream, word_bytes=self.word_bytes, norm=self.norm,
             reduced=roles.reduced, windows=roles.windows, produced=roles.produced, positions=roles.positions,
-            groups=roles.groups, sliding=roles.sliding, inputs=roles.inputs,
-            **dict(zip(NAMES, self.coefficients, strict=True)))
+            groups=roles.groups, sliding=roles.sliding, inputs=roles.inputs, coefficients=self.coefficients)
 
     def record(self) -> dict[str, Any]:
         """The calibration as it is written into the record of a run."""
@@ -103,9 +102,10 @@ def predict(tiles: Array, table: Array, coefficients: Sequence[float] | np.ndarr
         cycles = table[row] * float(coefficients[row])
         by_part[part] = by_part[part] + cycles if part in by_part else cycles
     once = by_part.pop("once")
-    parts = xp.stack(list(by_part.values()))
-    longest = xp.max(parts, axis=0)  # keeps powers from overflowing
-    joined = longest * xp.sum((parts / longest) ** norm, axis=0) ** (1.0 / norm)
+    longest = xp.max(xp.stack(list(by_part.values())), axis=0)  # keeps powers from overflowing
+    # Powers are the C library's, as in the compiled form: NumPy's `**` differs from it in the last bit.
+    total = sum(xp.float_power(cycles / longest, norm) for cycles in by_part.values())
+    joined = longest * xp.float_power(total, 1.0 / norm)
     return tiles * (joined + once)
 
 

@@ -32,8 +32,7 @@ def add_check(commands: Commands) -> None:
 
 def check(options: argparse.Namespace) -> int:
     """Prints all that was understood; returns `CHECK_FAILED` where no mapping can meet the constraints."""
-    from fadiff_mapper.output.terminal.designs import print_space
-    from fadiff_mapper.output.terminal.layers import print_spec
+    from fadiff_mapper.output.terminal.inputs import print_space, print_spec
     files, data = api.files_of(options.files), options.variables
     if options.vary or api.is_space(api.read_document(*files, jinja_data=data)):
         for flag, found in (("--bits", options.bits is not None), ("--energy", options.energy != "auto")):
@@ -104,7 +103,8 @@ def map_problems(options: argparse.Namespace) -> int:
     Returns `CHECK_FAILED` where real Timeloop disagrees.
     """
     from fadiff_mapper.output.terminal.console import print_verdict
-    from fadiff_mapper.output.terminal.layers import print_results, progress
+    from fadiff_mapper.output.terminal.layers import print_results
+    from fadiff_mapper.output.terminal.progress import layer_progress
     search = search_options.SearchOptions(
         tuple(options.metric or ()), options.seed, options.time_limit, options.jobs, options.method, options.model,
         options.effort, options.imperfect, options.exhaustive_limit, arguments.calibration(options), options.prove,
@@ -122,7 +122,7 @@ def map_problems(options: argparse.Namespace) -> int:
                           + (f"with {len(specs)} problems" if options.prove else "without --prove")
                           + "; accepted: one problem, with --prove")
     starts = [] if start is None else [api.load_mapping(start, next(iter(specs.values())))]
-    with interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
+    with interruptible() as stopped, layer_progress(names, quiet=options.quiet) as on_progress:
         results = api.map_layers(specs, search, warm_starts=starts, sensitivities=options.sensitivities,
                                  output=options.output, begun=options.begun, on_progress=on_progress, stopped=stopped)
     if not options.quiet:
@@ -161,7 +161,8 @@ def add_network(commands: Commands) -> None:
 def map_network(options: argparse.Namespace) -> int:
     """Maps the network, writes its plan and prints it; returns `CHECK_FAILED` where real Timeloop disagrees."""
     from fadiff_mapper.output.terminal.console import print_plan_verdicts
-    from fadiff_mapper.output.terminal.networks import print_plan, progress
+    from fadiff_mapper.output.terminal.networks import print_plan
+    from fadiff_mapper.output.terminal.progress import network_progress
     program = api.real_model() if options.verify else None
     search = network_options.NetworkOptions(
         options.metric, not options.no_fusion, options.seed, options.time_limit, options.jobs, options.method,
@@ -171,7 +172,7 @@ def map_network(options: argparse.Namespace) -> int:
         network = api.load_network(options.network, **arguments.sizes(options))
         api.require_coverage(network, options.allow_partial, "--allow-partial")
         design = api.read_document(*options.files, jinja_data=options.variables)
-    with interruptible() as stopped, progress(options.quiet, search.time_limit) as on_progress:
+    with interruptible() as stopped, network_progress(options.quiet, search.time_limit) as on_progress:
         result = api.map_network(
             network, design, search, energy=options.energy, strict=not options.lenient, allow_partial=True,
             output=options.output, read=[options.network, *options.files], begun=options.begun,
@@ -261,25 +262,25 @@ def design(options: argparse.Namespace) -> int:
     Returns `CHECK_FAILED` where real Timeloop disagrees, or the best design, evaluated again, differs from the store.
     """
     from fadiff_mapper.output.terminal.console import print_plan_verdicts
-    from fadiff_mapper.output.terminal.designs import print_design, progress
+    from fadiff_mapper.output.terminal.designs import print_design
+    from fadiff_mapper.output.terminal.progress import design_progress
     program, corrected = api.real_model() if options.verify else None, arguments.calibration(options)
-    metrics = options.metric or ["edp"]
+    search = api.DesignOptions(
+        tuple(options.metric or ["edp"]), not options.no_fusion, options.seed, options.time_limit, options.method,
+        options.evaluations, options.gap, corrected, per_round=options.per_round)
+    workers = api.DesignWorkers(options.jobs, options.backend, options.address, options.store, options.shard,
+                                options.study)
     files = api.files_of([options.space, *options.arch])
     space = api.read_space(*files, jinja_data=options.variables, vary=options.vary, limits=options.limits,
-                           strict=not options.lenient)
+                           energy=options.energy, strict=not options.lenient)
     networks = [api.load_network(name, **arguments.sizes(options)) for name in options.networks]
     for network in networks:
         api.require_coverage(network, options.allow_partial, "--allow-partial")
-    with interruptible() as stopped, progress(metrics[0], quiet=options.quiet) as on_progress:
+    with interruptible() as stopped, design_progress(search.metrics[0], quiet=options.quiet) as on_progress:
         result = api.search_design(
-            space, networks, metric=metrics, method=options.method, weights=options.weights,
-            evaluations=options.evaluations, time_limit=options.time_limit, seed=options.seed,
-            fuse=not options.no_fusion, energy=options.energy, strict=not options.lenient, jobs=options.jobs,
-            backend=options.backend, address=options.address, per_round=options.per_round,
-            shard=options.shard, gap=options.gap, store=options.store, study=options.study,
-            calibration=corrected, allow_partial=True, output=options.output,
-            read=[*files, *api.files_of(options.networks)], begun=options.begun, on_progress=on_progress,
-            stopped=stopped)
+            space, networks, search, weights=options.weights, workers=workers, allow_partial=True,
+            output=options.output, read=[*files, *api.files_of(options.networks)], begun=options.begun,
+            on_progress=on_progress, stopped=stopped)
     if not options.quiet:
         print_design(result, options.output)
     for warning in result.warnings:

@@ -27,9 +27,8 @@ import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
-from fadiff_mapper.design.layer_entries import LeastFigures
 from fadiff_mapper.design.question import DesignQuestion
-from fadiff_mapper.design.result import DesignOutcome, metric_exponents
+from fadiff_mapper.design.result import DesignOutcome, LeastFigures, metric_exponents
 from fadiff_mapper.design.space import DesignSpace, Point, broken_limit, coordinate, design_area_mm2, points_beside
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen, summed
 from fadiff_mapper.inputs.spec.mapping import Mapping
@@ -254,8 +253,8 @@ class BoundDesigns:
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
         """See `Proposer.propose`."""
         space, known = self.question.space, {outcome.point for outcome in archive}
-        rng = np.random.default_rng([self.question.seed, self.rounds])
-        each = np.array([metric_exponents(metric) for metric in self.question.metrics], dtype=np.float64)
+        rng = np.random.default_rng([self.question.options.seed, self.rounds])
+        each = np.array([metric_exponents(metric) for metric in self.question.options.metrics], dtype=np.float64)
         exponents = (rng.dirichlet(np.ones(len(each))) if len(each) > 1 else np.ones(1)) @ each
         mapped = {outcome.point: metric_logarithm(exponents, outcome.energy_pj, outcome.cycles, outcome.area_mm2)
                   for outcome in archive if outcome.feasible}
@@ -302,7 +301,7 @@ class BoundDesigns:
                 self.parents.add(fresh)
                 if self.descent is not None:
                     candidates += self.descent(self.question, fresh, self.read, self.mappings_at(fresh), exponents,
-                                               self.question.seed + self.rounds, self.over)[:ENDS]
+                                               self.question.options.seed + self.rounds, self.over)[:ENDS]
             for point in [*candidates, *list(scattered)[:wanted]]:
                 value_at(point)
             judged, started = len(self.judged), set[Point]()

@@ -17,7 +17,6 @@ from fadiff_mapper.base.version import __version__
 from fadiff_mapper.design.layer_entries import (
     OUT_OF_TIME,
     LayerEntry,
-    LeastFigures,
     arithmetic_bound,
     design_digest,
     digest_of,
@@ -29,7 +28,7 @@ from fadiff_mapper.design.layer_entries import (
     proved_bounds,
 )
 from fadiff_mapper.design.question import DesignQuestion
-from fadiff_mapper.design.result import DesignOutcome, NetworkFigures
+from fadiff_mapper.design.result import DesignOutcome, LeastFigures, NetworkFigures
 from fadiff_mapper.design.result_store import ResultStore, as_stored
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, design_document, parameter_values
 from fadiff_mapper.fusion import Hardware
@@ -84,7 +83,7 @@ class DesignReader:
         Raises SpecError if the point is no valid design, or a layer's constraints do not fit it.
         """
         question, document = self.question, design_document(self.question.space, point)
-        leniency = Leniency(question.strict)
+        leniency = Leniency(question.space.strict)
         native = translated_architecture(with_problem(document, question.layers[0].literal), leniency)
         arch = read_architecture(native, native.where, leniency=leniency)
         seen = repr([(key, _without_unseen(value) if key == "architecture" else value)
@@ -92,7 +91,7 @@ class DesignReader:
 
         def in_full() -> tuple[Spec, ...]:
             return tuple(read_spec(with_problem(document, layer.literal), question.space.files, question.energy,
-                                   question.strict) for layer in question.layers)
+                                   question.space.strict) for layer in question.layers)
 
         meshes = [arch.fanout(level) for level in range(len(arch.levels))]
         shape = (seen, arch.level_names(), tuple(meshes if FILLING in seen else [x * y > 1 for x, y in meshes]),
@@ -174,7 +173,7 @@ class DesignBench:
     def keep(self, outcome: DesignOutcome, plans: tuple[NetworkResult, ...]) -> None:
         """Keeps the plans of a design, none if the store had its figures, if it is the best so far; others are dropped,
         as plans hold every mapping."""
-        value = outcome.of(self.question.metrics[0])
+        value = outcome.of(self.question.options.metrics[0])
         if plans and value < self.value:
             self.planned, self.value, self.plans = outcome.point, value, plans
 
@@ -335,11 +334,11 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
     """
     question, network = bench.question, bench.question.networks[number]
     own = [specs[layer] for layer, _ in question.runs[number]]
-    if question.calibration or is_sparse(own[0]):
+    if question.options.calibration or is_sparse(own[0]):
         return None
     least, key = None, ""
     design = design_digest(specs[0])
-    asked = digest_of(["plan bound", __version__, network_text(network), proved, *question.metrics,
+    asked = digest_of(["plan bound", __version__, network_text(network), proved, *question.options.metrics,
                        [layer_key(design, spec, question.layer_options) for spec in own]])
     if question.fuse:
         key = digest_of([asked, work])
@@ -355,7 +354,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
             assert begun is not None
             bench.begun = asked, begun
         plans = bench.begun[1]
-        edp, energy, delay = (plans.bound(metric, work if metric in question.metrics else 0)
+        edp, energy, delay = (plans.bound(metric, work if metric in question.options.metrics else 0)
                               for metric in METRIC_EXPONENTS)
         least = LeastFigures(energy, delay, math.sqrt(edp))
         if question.fuse:
@@ -377,7 +376,7 @@ def design_bound(bench: DesignBench, specs: Sequence[Spec], stopped: Over = neve
 
 def loses(question: DesignQuestion, least: LeastFigures, area_mm2: float, rivals: Sequence[tuple[float, ...]]) -> bool:
     """Whether a design of this bound is no better than one of the rivals (see `evaluate_design`)."""
-    bounds = [least.of(metric, area_mm2) * SLACK for metric in question.metrics]
+    bounds = [least.of(metric, area_mm2) * SLACK for metric in question.options.metrics]
     return any(all(value <= bound for value, bound in zip(rival, bounds, strict=True)) for rival in rivals)
 
 
@@ -402,7 +401,7 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     question, parameters = bench.question, parameter_values(bench.question.space, point)
 
     def refused(reason: str, area_mm2: float = math.inf, mapped: bool = False,
-                bounds: tuple[float, float, float] | None = None) -> DesignOutcome:
+                bounds: LeastFigures | None = None) -> DesignOutcome:
         return DesignOutcome(point, parameters, False, reason, area_mm2=area_mm2, mapped=mapped, bounds=bounds)
 
     if broken := broken_limit(question.space, point):
@@ -414,7 +413,7 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     area = design_area_mm2(specs[0])
     if broken := broken_limit(question.space, point, specs[0], area):
         return refused(broken, area)
-    least = None if question.calibration or is_sparse(specs[0]) else sum(
+    least = None if question.options.calibration or is_sparse(specs[0]) else sum(
         (arithmetic_bound(spec).times(count) for spec, count in zip(specs, bench.least_loads, strict=True)),
         LeastFigures())
     if least is None or not loses(question, least, area, rivals):
@@ -426,12 +425,11 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
         except OutOfTime:
             if give_up:
                 raise
-    bounds = (least.energy_pj, least.cycles, least.root_edp) if least else None
     if least and loses(question, least, area, rivals):
-        return refused("its lower bound is no better than a design that is known", area, bounds=bounds)
+        return refused("its lower bound is no better than a design that is known", area, bounds=least)
     entries = layer_entries(specs, question.layer_options, bench.store, stopped, give_up)
     if missing := _missing_layer(question, entries):
-        return refused(missing, area, True, bounds)
+        return refused(missing, area, True, least)
     planned = [network_figures(question, number, specs, entries, bench.store, stopped, give_up)
                for number in range(len(question.networks))]
     cut_short = OUT_OF_TIME in {entry.status for entry in entries} | {plan.status for _, plan in planned if plan}
@@ -441,6 +439,6 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     figures, plans = tuple(each for each, _ in planned), tuple(plan for _, plan in planned if plan)
     outcome = DesignOutcome(point, parameters, True, "", sum(each.weight * each.energy_pj for each in figures),
                             sum(each.weight * each.cycles for each in figures), area, figures, mapped=True,
-                            bounds=bounds, cut_short=cut_short)
+                            bounds=least, cut_short=cut_short)
     bench.keep(outcome, plans if len(plans) == len(planned) else ())
     return outcome

@@ -14,16 +14,14 @@ from importlib import import_module
 from math import inf
 from typing import Any, Protocol
 
-from fadiff_mapper.base.errors import FadiffError, OutOfTime, listed
+from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.worker_processes import Shared, answered, taken, usable_cores, worker_processes
 from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.question import DesignWorkers
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import Point
 from fadiff_mapper.network.result import NetworkResult
-from fadiff_mapper.search.options import MOST_THREADS
-
-BACKENDS = ("processes", "dask", "ray")  # processes of this machine, and the two kinds of cluster
 
 LOADED = "fadiff_mapper.network.map_network"
 """The module that a worker loads while the first designs are proposed: it loads nearly all that mapping needs."""
@@ -33,30 +31,6 @@ TASKS = 16
 time at the end of a round."""
 
 RETRIES = 2  # workers of a Ray cluster that take on a task whose worker died, as for processes of this machine
-
-
-@dataclass(frozen=True)
-class DesignWorkers:
-    """Who evaluates designs. The answer does not depend on it."""
-
-    jobs: int | None = None  # designs at work at a time; None: one for each core
-    backend: str = "processes"  # one of `BACKENDS`
-    address: str | None = None
-    """The scheduler of a cluster, such as `tcp://host:8786`: all its workers take part. None: a cluster is started on
-    this machine."""
-
-    def check(self) -> None:
-        """Raises FadiffError for workers that cannot be had."""
-        if self.jobs is not None and not (isinstance(self.jobs, int) and 1 <= self.jobs <= MOST_THREADS):
-            raise FadiffError(f"jobs: found {self.jobs!r}; accepted: a whole number from 1 to {MOST_THREADS}")
-        if self.backend not in BACKENDS:
-            raise FadiffError(f"backend: found {self.backend!r}; accepted: {listed(BACKENDS)}")
-        if self.address is not None and self.backend == "processes":
-            raise FadiffError(f"address: found {self.address!r} with the backend processes, which are of this machine; "
-                              "accepted: an address with the backends dask and ray")
-        if self.jobs is not None and self.address is not None:
-            raise FadiffError(f"jobs: found {self.jobs} with the address {self.address}; accepted: one of them, as all "
-                              "workers of a cluster take part")
 
 
 class Evaluated(Protocol):
@@ -100,7 +74,6 @@ def executor(bench: DesignBench, workers: DesignWorkers) -> Iterator[Evaluated]:
 
     Raises FadiffError if the backend is unknown, not installed or not reachable.
     """
-    workers.check()
     most = workers.jobs or usable_cores()
     running: AbstractContextManager[Shared]
     if workers.backend != "processes":

@@ -16,11 +16,11 @@ from typing import Any
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.design.result import metric_exponents
+from fadiff_mapper.design.result import LeastFigures
 from fadiff_mapper.design.result_store import ResultStore, as_stored
 from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.inputs.spec.mapping import Mapping
-from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.spec import Spec, metric_of
 from fadiff_mapper.inputs.spec.tables import compute_energy
 from fadiff_mapper.inputs.yaml.located import plain, with_places
 from fadiff_mapper.inputs.yaml.place import Where
@@ -135,8 +135,8 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
     quick = {} if give_up else dict(searched(replace(options, effort="quick"), never))
     found |= searched(options, stopped)
     if quick and stopped():
-        energy, cycles, _ = metric_exponents(options.priorities[0])
-        found |= {key: min(found[key], entry, key=lambda each: each.energy_pj ** energy * each.cycles ** cycles)
+        metric = options.priorities[0]
+        found |= {key: min(found[key], entry, key=lambda each: float(metric_of(metric, each.energy_pj, each.cycles)))
                   for key, entry in quick.items()}
     cut_short = stopped()
     if cut_short and give_up:
@@ -167,39 +167,6 @@ def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> Resul
         entry.exact_choice_energy_pj)
     return Result(spec, mapping, evaluate_mapping(spec, mapping), entry.status, (), options.as_dict(),
                        entry.evaluations, 0.0, corrected=corrected)
-
-
-@dataclass(frozen=True)
-class LeastFigures:
-    """Lower bounds on sums over layers: energy in pJ, cycles, and the root of the energy-delay product.
-
-    Every unfused layer has a proven bound on energy, cycles and their product (`search.lower_bound`). Sums over layers
-    bound the sums, and by the Cauchy-Schwarz inequality the product of the sums, the EDP, is at least the square of the
-    sum of the roots of the layers' bounds on EDP; this is sharper if layers trade energy for cycles.
-    """
-
-    energy_pj: float = 0.0
-    cycles: float = 0.0
-    root_edp: float = 0.0
-
-    def times(self, count: float) -> LeastFigures:
-        """The bound of `count` runs."""
-        return LeastFigures(self.energy_pj * count, self.cycles * count, self.root_edp * count)
-
-    def __add__(self, other: LeastFigures) -> LeastFigures:
-        return LeastFigures(self.energy_pj + other.energy_pj, self.cycles + other.cycles,
-                            self.root_edp + other.root_edp)
-
-    def of(self, metric: str, area_mm2: float) -> float:
-        """The bound on a metric of a design of known area, see `result.metric_exponents`."""
-        energy, cycles, area = metric_exponents(metric)
-        return float(self.product(energy, cycles) * area_mm2 ** area)
-
-    def product(self, energy: float, cycles: float) -> float:
-        """The bound on energy and cycles to these exponents, multiplied."""
-        both = min(energy, cycles)
-        edp = max(self.energy_pj * self.cycles, self.root_edp ** 2)
-        return float(edp ** both * self.energy_pj ** (energy - both) * self.cycles ** (cycles - both))
 
 
 def arithmetic_bound(spec: Spec) -> LeastFigures:

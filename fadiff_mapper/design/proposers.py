@@ -15,7 +15,6 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
-from fadiff_mapper.design.layer_entries import LeastFigures
 from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.shared_study import open_study
@@ -129,9 +128,9 @@ class OptunaDesigns:
         self.optuna = optuna = import_module("optuna")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
-        self.question, self.shared, seed = question, file is not None, question.seed
+        self.question, self.shared, seed = question, file is not None, question.options.seed
         if file is None:
-            self.study = optuna.create_study(directions=["minimize"] * len(question.metrics))
+            self.study = optuna.create_study(directions=["minimize"] * len(question.options.metrics))
         else:
             self.study, begun = open_study(optuna, file, question, method)
             seed = seed if begun else int.from_bytes(os.urandom(4), "little")
@@ -143,7 +142,7 @@ class OptunaDesigns:
                               for parameter in question.space.parameters}
         self.open_trials: dict[Point, Any] = {}  # designs under evaluation
         self.known: dict[Point, DesignOutcome] = {}
-        self.worst = [0.0] * len(question.metrics)  # largest value of each metric told to optuna
+        self.worst = [0.0] * len(question.options.metrics)  # largest value of each metric told to optuna
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
         for outcome in archive[len(self.known):]:
@@ -212,16 +211,16 @@ class OptunaDesigns:
         if not known:
             self.study.tell(trial, [worst + WORSE for worst in self.worst])
             return
-        least = None if outcome.feasible or outcome.bounds is None else LeastFigures(*outcome.bounds)
+        least = None if outcome.feasible else outcome.bounds
         values = [math.log(max(outcome.of(metric) if least is None else least.of(metric, outcome.area_mm2), 1e-300))
-                  for metric in self.question.metrics]
+                  for metric in self.question.options.metrics]
         self.worst = [max(pair) for pair in zip(values, self.worst, strict=True)]
         self.study.tell(trial, values)
 
 
 BLACK_BOX: dict[str, Callable[..., Proposer]] = {
-    "random": lambda question, file=None: RandomDesigns(question.space, question.seed),
-    "exhaustive": lambda question, file=None: ExhaustiveDesigns(question.space, question.seed),
+    "random": lambda question, file=None: RandomDesigns(question.space, question.options.seed),
+    "exhaustive": lambda question, file=None: ExhaustiveDesigns(question.space, question.options.seed),
     "tpe": lambda question, file=None: OptunaDesigns(question, "tpe", lambda samplers, seed: samplers.TPESampler(
         seed=seed, multivariate=True, constant_liar=True), file),
     "nsga2": lambda question, file=None: OptunaDesigns(question, "nsga2", lambda samplers, seed: samplers.NSGAIISampler(

@@ -1,12 +1,12 @@
-"""The question of a search of designs, and the options of the search."""
+"""The question of a search of designs, the options of the search, and the workers that do it."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
-from pathlib import Path
+from math import ceil, inf
+from os import PathLike
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.calibration.correction import Calibration
@@ -14,8 +14,109 @@ from fadiff_mapper.design.result import metric_exponents
 from fadiff_mapper.design.space import DesignSpace
 from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS
 from fadiff_mapper.network.options import NetworkOptions, layer_search
-from fadiff_mapper.search.options import SearchOptions, check_options
+from fadiff_mapper.search.options import MOST_THREADS, SearchOptions, check_gap, check_options, check_time_limit
 from fadiff_mapper.workload import Operator, Workload
+
+METHODS = ("bounds", "gradient", "random", "exhaustive", "tpe", "nsga2")
+
+UNTAUGHT = ("random", "exhaustive")
+"""Methods whose designs do not depend on earlier outcomes, so that a run can be split into shards."""
+
+SHARING = ("tpe", "nsga2")  # methods whose search several processes can share
+
+MOST_BOUNDED = 100_000  # designs of a space whose gap is proven: a day of bounds on a dozen cores
+
+EVALUATIONS = 100  # designs that are mapped by default, without a time limit
+
+TAUGHT_ROUND, UNTAUGHT_ROUND = 8, 64
+"""Designs of a round. Rounds are short for methods that learn from earlier rounds, and do not depend on the number of
+workers, so that the answer does not."""
+
+
+@dataclass(frozen=True)
+class DesignOptions:
+    """Options of a search of designs.
+
+    Attributes:
+        metrics: "edp", "energy", "delay", "area", "edap", or products such as "energy*area"; two or three of them for a
+            front. Of several networks energies and cycles are summed by weight.
+        fuse: Whether networks are planned with fused layers, as `map_network` does; else every layer runs by itself.
+        seed: The same seed gives the same answer unless time runs out.
+        time_limit: Seconds for the search with its last steps; designs that are being mapped then are given up, but the
+            first one where none is known. None is no limit.
+        method: "bounds" (the designs of the best lower bounds), "gradient" (also those of descents on hardware,
+            mappings and fusion together; needs PyTorch), "random", "exhaustive", "tpe" or "nsga2". None: "gradient"
+            where PyTorch is installed, else "bounds", of which a warning tells.
+        evaluations: Designs to map at most. None: 100, all for an exhaustive search, and as many as fit where there is
+            a time limit.
+        gap: Share by which the best design may be above the best plan on any design of the space: at the end, all other
+            designs are bounded, and mapped where they could be better by more. None: they are not looked at.
+        calibration: A correction to measured hardware for the cycles of all designs; nothing is fused or pruned by
+            bounds then. None: the exact model.
+        prune: Whether designs whose lower bound is no better than a known design are left out.
+        neighbours: Whether the designs one value away from the best are mapped at the end, beyond `evaluations`; a
+            better one takes its place, until none is better or as many have been mapped again.
+        per_round: Designs proposed at a time, on which the answer depends. None: 8, for "random" and "exhaustive" 64. A
+            cluster of more workers has work for all of them only with larger rounds.
+    """
+
+    metrics: tuple[str, ...] = ("edp",)
+    fuse: bool = True
+    seed: int = 0
+    time_limit: float | None = None
+    method: str | None = None
+    evaluations: int | None = None
+    gap: float | None = None
+    calibration: Calibration | None = None
+    prune: bool = True
+    neighbours: bool = True
+    per_round: int | None = None
+
+    @property
+    def round(self) -> int:
+        """Designs proposed at a time."""
+        return self.per_round or (UNTAUGHT_ROUND if self.method in UNTAUGHT else TAUGHT_ROUND)
+
+
+BACKENDS = ("processes", "dask", "ray")  # processes of this machine, and the two kinds of cluster
+
+
+@dataclass(frozen=True)
+class DesignWorkers:
+    """Who evaluates the designs of a search, and what several runs share.
+
+    Attributes:
+        jobs: Designs at work at a time; None: one for each core. The answer does not depend on it. None with an
+            `address`.
+        backend: "processes" of this machine, "dask" or "ray" for a cluster.
+        address: The scheduler of a cluster, such as `tcp://host:8786`: all its workers take part. None: a cluster is
+            started on this machine.
+        store: Folder in which all that is evaluated is kept, so that runs go on and share their work. None: `store` in
+            the output folder, if there is one.
+        shard: (i, n) evaluates only every n-th design, from the i-th on; for "random" and "exhaustive".
+        study: Name of a search in the store, for "tpe" and "nsga2": all runs of the same question that name it take
+            part in one search, in any number of processes. None: this run searches by itself.
+    """
+
+    jobs: int | None = None
+    backend: str = "processes"
+    address: str | None = None
+    store: str | PathLike[str] | None = None
+    shard: tuple[int, int] | None = None
+    study: str | None = None
+
+    def check(self) -> None:
+        """Raises FadiffError for workers that cannot be had."""
+        if self.jobs is not None and not (isinstance(self.jobs, int) and 1 <= self.jobs <= MOST_THREADS):
+            raise FadiffError(f"jobs: found {self.jobs!r}; accepted: a whole number from 1 to {MOST_THREADS}")
+        if self.backend not in BACKENDS:
+            raise FadiffError(f"backend: found {self.backend!r}; accepted: {listed(BACKENDS)}")
+        if self.address is not None and self.backend == "processes":
+            raise FadiffError(f"address: found {self.address!r} with the backend processes, which are of this machine; "
+                              "accepted: an address with the backends dask and ray")
+        if self.jobs is not None and self.address is not None:
+            raise FadiffError(f"jobs: found {self.jobs} with the address {self.address}; accepted: one of them, as all "
+                              "workers of a cluster take part")
 
 
 @dataclass(frozen=True)
@@ -25,13 +126,17 @@ class DesignQuestion:
     space: DesignSpace
     networks: tuple[Workload, ...]
     weights: tuple[float, ...]  # how often each network runs; energies and cycles are summed with them
-    metrics: tuple[str, ...] = ("edp",)  # to minimise, see `result.metric_exponents`; several for a front
-    fuse: bool = True  # whether layers may be fused (`network.map_network`)
-    seed: int = 0  # of every random number
-    energy: str = "estimate"  # source of energies missing in the design's tables, see `inputs.load.load`
-    strict: bool = True  # whether input of the design that Timeloop ignores is an error
-    calibration: Calibration | None = None
-    """A correction to measured hardware; with it all cycles are corrected, and nothing is fused or pruned by bounds."""
+    options: DesignOptions
+
+    @property
+    def fuse(self) -> bool:
+        """Whether layers may be fused: a calibration was measured on layers by themselves."""
+        return self.options.fuse and self.options.calibration is None
+
+    @property
+    def energy(self) -> str:
+        """The source of energies missing in the design's tables, see `inputs.load.load`: one for all designs."""
+        return self.space.energy or "estimate"
 
     @cached_property
     def layers(self) -> tuple[Operator, ...]:
@@ -63,115 +168,72 @@ class DesignQuestion:
     def mapping_metric(self) -> str:
         """The metric that mappings and plans minimise: of energy and cycles those on which some metric depends; the EDP
         where none does."""
-        exponents = [metric_exponents(metric) for metric in self.metrics]
+        exponents = [metric_exponents(metric) for metric in self.options.metrics]
         needed = tuple(int(any(each[axis] for each in exponents)) for axis in range(2))
         return next((name for name, powers in METRIC_EXPONENTS.items() if powers == needed), "edp")
 
     @property
     def network_options(self) -> NetworkOptions:
         """The search of every network, as in `map_network`; designs run in parallel, so each takes one thread."""
-        return NetworkOptions(self.mapping_metric, self.fuse, self.seed, threads=1, calibration=self.calibration)
+        return NetworkOptions(self.mapping_metric, self.fuse, self.options.seed, threads=1,
+                              calibration=self.options.calibration)
 
     @property
     def layer_options(self) -> SearchOptions:
         """The search of every unfused layer."""
         return layer_search(self.network_options)
 
-
-def check_question(question: DesignQuestion) -> None:
-    """Raises FadiffError for invalid metrics, networks, weights or seed."""
-    check_options(question.layer_options)
-    for metric in question.metrics:
-        metric_exponents(metric)
-    if not 1 <= len(set(question.metrics)) == len(question.metrics) <= 3:
-        raise FadiffError(f"metric: found {listed(question.metrics)}; accepted: one to three different metrics")
-    if question.fuse and question.calibration:
-        raise FadiffError("calibration: found fuse=True; accepted: layers by themselves, as they were measured")
-    if not question.networks or len(question.networks) != len(question.weights):
-        raise FadiffError(f"weights: found {len(question.weights)} for {len(question.networks)} networks; accepted: "
-                          "one for each of at least one network")
-    for weight in question.weights:
-        if not 0 < weight < float("inf"):
-            raise FadiffError(f"weights: found {weight!r}; accepted: numbers greater than 0")
+    def most_mapped(self, shard: tuple[int, int] | None) -> float:
+        """Designs that a run maps at most, of all or of a shard; infinite without a limit."""
+        asked = self.options.evaluations
+        if asked is None:
+            return inf if self.options.method == "exhaustive" or self.options.time_limit is not None else EVALUATIONS
+        return ceil(asked / shard[1]) if shard else asked
 
 
-METHODS = ("bounds", "gradient", "random", "exhaustive", "tpe", "nsga2")
-
-UNTAUGHT = ("random", "exhaustive")
-"""Methods whose designs do not depend on earlier outcomes, so that a run can be split into shards."""
-
-SHARING = ("tpe", "nsga2")  # methods whose search several processes can share
-
-MOST_BOUNDED = 100_000  # designs of a space whose gap is proven: a day of bounds on a dozen cores
-
-EVALUATIONS = 100  # designs that are mapped by default, without a time limit
-
-TAUGHT_ROUND, UNTAUGHT_ROUND = 8, 64
-"""Designs of a round. Rounds are short for methods that learn from earlier rounds, and do not depend on the number of
-workers, so that the answer does not."""
-
-
-@dataclass(frozen=True)
-class DesignOptions:
-    """How to search the answer to a `DesignQuestion`; see `api.search_design`."""
-
-    method: str | None = None  # one of `METHODS`; None: "gradient" if PyTorch is installed, else "bounds"
-    evaluations: int | None = None  # None: `EVALUATIONS`, or no limit (exhaustive, or with a time limit)
-    time_limit: float | None = None  # seconds for the search with its last steps; None: no limit
-    prune: bool = True  # whether to skip a design whose lower bound is no better than a known design
-    neighbours: bool = True  # whether to map designs beside the best one at the end, see `search_design.settled`
-    per_round: int | None = None  # designs proposed at a time; None: by the method. The answer depends on it
-    shard: tuple[int, int] | None = None  # (i, n): evaluates only the i-th of every n proposed designs, from 1
-    gap: float | None = None
-    """Share by which the best design may be above the best plan of the whole space: all other designs are bounded, and
-    mapped where they could be better by more. None: designs that were not proposed are not looked at."""
-    store: Path | None = None  # of all evaluations, shared with other runs; None: only for this run
-    study: str | None = None  # of methods `SHARING`: name of a search in the store that runs share; None: no sharing
-
-    @property
-    def round(self) -> int:
-        return self.per_round or (UNTAUGHT_ROUND if self.method in UNTAUGHT else TAUGHT_ROUND)
-
-    @property
-    def most_mapped(self) -> float:
-        if self.evaluations is None:
-            endless = self.method == "exhaustive" or self.time_limit is not None
-            return float("inf") if endless else EVALUATIONS
-        return self.evaluations if self.shard is None else -(-self.evaluations // self.shard[1])
-
-
-def check_design_options(options: DesignOptions, question: DesignQuestion) -> None:
+def check_question(question: DesignQuestion, workers: DesignWorkers) -> None:
     """Raises FadiffError for an option out of its range, or options that exclude each other or the question."""
+    options, shard = question.options, workers.shard
     if options.method not in METHODS:
         raise FadiffError(f"method: found {options.method!r}; accepted: {listed(METHODS)}")
     for name in ("evaluations", "per_round"):
         value = getattr(options, name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise FadiffError(f"{name.replace('_', ' ')}: found {value!r}; accepted: a whole number from 1")
-    if options.time_limit is not None and not options.time_limit > 0:
-        raise FadiffError(f"time limit: found {options.time_limit!r}; accepted: seconds greater than 0")
+    check_time_limit(options.time_limit)
     if options.gap is not None:
-        if not isinstance(options.gap, int | float) or not 0 <= options.gap < inf:
-            raise FadiffError(f"gap: found {options.gap!r}; accepted: a share of 0 or more, such as 0.01")
-        if options.shard is not None or not options.prune:
-            raise FadiffError(f"gap: found with {'a shard' if options.shard else 'prune=False'}; accepted: one of them")
-        if len(question.metrics) > 1 or question.calibration:
-            raise FadiffError(f"gap: found with {'several metrics' if len(question.metrics) > 1 else 'a calibration'}, "
+        check_gap(options.gap)
+        if shard is not None or not options.prune:
+            raise FadiffError(f"gap: found with {'a shard' if shard else 'prune=False'}; accepted: one of them")
+        if len(options.metrics) > 1 or options.calibration:
+            raise FadiffError(f"gap: found with {'several metrics' if len(options.metrics) > 1 else 'a calibration'}, "
                               "with which nothing is proven; accepted: one of them")
         if question.space.size > MOST_BOUNDED:
             raise FadiffError(f"gap: found a space of {question.space.size:,} designs; accepted: at most "
                               f"{MOST_BOUNDED:,}, as each of them is bounded")
-    if options.shard is not None:
-        number, shards = options.shard
+    if shard is not None:
+        number, shards = shard
         if not 1 <= number <= shards:
             raise FadiffError(f"shard: found {number}/{shards}; accepted: i/n with i from 1 to n")
         if options.method not in UNTAUGHT:
             raise FadiffError(f"shard: the method {options.method} learns from every design, so that its designs "
                               f"cannot be dealt out; accepted: the methods {listed(UNTAUGHT)}")
-        if options.store is None:
+        if workers.store is None:
             raise FadiffError("shard: found no store, in which shards put together what they find; accepted: a folder")
-    if options.study is not None:
+    if workers.study is not None:
         if options.method not in SHARING:
             raise FadiffError(f"study: found with the method {options.method}; accepted: the methods {listed(SHARING)}")
-        if options.store is None:
+        if workers.store is None:
             raise FadiffError("study: found no store, which keeps what its runs find; accepted: a folder")
+    workers.check()
+    check_options(question.layer_options)
+    for metric in options.metrics:
+        metric_exponents(metric)
+    if not 1 <= len(set(options.metrics)) == len(options.metrics) <= 3:
+        raise FadiffError(f"metric: found {listed(options.metrics)}; accepted: one to three different metrics")
+    if not question.networks or len(question.networks) != len(question.weights):
+        raise FadiffError(f"weights: found {len(question.weights)} for {len(question.networks)} networks; accepted: "
+                          "one for each of at least one network")
+    for weight in question.weights:
+        if not 0 < weight < inf:
+            raise FadiffError(f"weights: found {weight!r}; accepted: numbers greater than 0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -43,6 +43,40 @@ def metric_exponents(metric: str) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class LeastFigures:
+    """Lower bounds on sums over layers: energy in pJ, cycles, and the root of the energy-delay product.
+
+    Every unfused layer has a proven bound on energy, cycles and their product (`search.lower_bound`). Sums over layers
+    bound the sums, and by the Cauchy-Schwarz inequality the product of the sums, the EDP, is at least the square of the
+    sum of the roots of the layers' bounds on EDP; this is sharper if layers trade energy for cycles.
+    """
+
+    energy_pj: float = 0.0
+    cycles: float = 0.0
+    root_edp: float = 0.0
+
+    def times(self, count: float) -> LeastFigures:
+        """The bound of `count` runs."""
+        return LeastFigures(self.energy_pj * count, self.cycles * count, self.root_edp * count)
+
+    def __add__(self, other: LeastFigures) -> LeastFigures:
+        return LeastFigures(self.energy_pj + other.energy_pj, self.cycles + other.cycles,
+                            self.root_edp + other.root_edp)
+
+    def of(self, metric: str, area_mm2: float) -> float:
+        """The bound on a metric of a design of known area, see `metric_exponents`."""
+        energy, cycles, area = metric_exponents(metric)
+        return float(self.product(energy, cycles) * area_mm2 ** area)
+
+    def product(self, energy: float, cycles: float) -> float:
+        """The bound on energy and cycles to these exponents, multiplied: the exponent that both have is one of the EDP.
+        """
+        both = min(energy, cycles)
+        edp = max(self.energy_pj * self.cycles, self.root_edp ** 2)
+        return float(edp ** both * self.energy_pj ** (energy - both) * self.cycles ** (cycles - both))
+
+
+@dataclass(frozen=True, slots=True)
 class NetworkFigures:
     """The figures of one run of one network on a design: energy in pJ and cycles, both also unfused."""
 
@@ -73,9 +107,7 @@ class DesignOutcome:
     area_mm2: float = inf  # infinite if unknown, as the design was refused before
     networks: tuple[NetworkFigures, ...] = ()  # empty if infeasible
     mapped: bool = False  # whether its layers were mapped: neither refused by a limit nor pruned
-    bounds: tuple[float, float, float] | None = None
-    """Least energy, cycles and root of the EDP of its plans (`layer_entries.LeastFigures`); None without a bound, and
-    if refused before."""
+    bounds: LeastFigures | None = None  # on its plans; None without a bound, and if refused before
     cut_short: bool = False  # whether time ended the search of its mappings
 
     @property
@@ -102,7 +134,6 @@ class DesignResult:
 
     name: str  # of the space
     space_size: int  # designs in it
-    ranges: dict[str, tuple[Value, Value, int]]  # parameter -> first and last value, number of values
     limits: dict[str, float]  # by name, such as `area_mm2`
     metrics: tuple[str, ...]  # to be minimised; several give a front
     outcomes: Sequence[DesignOutcome]  # every design proposed, in order, each once
@@ -202,6 +233,7 @@ def better_neighbour(result: DesignResult) -> DesignOutcome | None:
 
 OWN = 6  # figures of a design: energy, cycles, area, and its three bounds
 EACH = 5  # figures of a network on it: energy and cycles, both unfused, and fused groups
+UNKNOWN = LeastFigures(nan, nan, nan)
 
 
 class OutcomeTable(Sequence[DesignOutcome]):
@@ -221,7 +253,7 @@ class OutcomeTable(Sequence[DesignOutcome]):
     def append(self, outcome: DesignOutcome) -> None:
         """Adds an outcome of a design of the space, with the figures of all networks or of none."""
         self.points.extend(outcome.point)
-        self.figures.extend((outcome.energy_pj, outcome.cycles, outcome.area_mm2, *(outcome.bounds or (nan, nan, nan))))
+        self.figures.extend((outcome.energy_pj, outcome.cycles, outcome.area_mm2, *astuple(outcome.bounds or UNKNOWN)))
         for each in outcome.networks:
             self.figures.extend((each.energy_pj, each.cycles, each.unfused_energy_pj, each.unfused_cycles,
                                  each.fused_groups))
@@ -232,10 +264,10 @@ class OutcomeTable(Sequence[DesignOutcome]):
         self.words += [outcome.reason] if number == len(self.words) else []
         self.reasons.append(number)
 
-    def set_bounds(self, place: int, bounds: tuple[float, float, float]) -> None:
+    def set_bounds(self, place: int, bounds: LeastFigures) -> None:
         """Changes the bounds of an outcome."""
-        start = place * (OWN + EACH * len(self.networks)) + OWN - len(bounds)
-        self.figures[start:start + len(bounds)] = array("d", bounds)
+        end = place * (OWN + EACH * len(self.networks)) + OWN
+        self.figures[end - 3:end] = array("d", astuple(bounds))
 
     def __len__(self) -> int:
         return len(self.flags)
@@ -263,7 +295,7 @@ class OutcomeTable(Sequence[DesignOutcome]):
             bool(self.flags[number] & 1), self.words[self.reasons[number]], energy, cycles, area,
             tuple(NetworkFigures(name, weight, row[0], row[1], row[2], row[3], int(row[4]))
                   for (name, weight), row in zip(self.networks, rows, strict=True) if not isnan(row[0])),
-            bool(self.flags[number] & 2), None if isnan(bounds[0]) else (bounds[0], bounds[1], bounds[2]),
+            bool(self.flags[number] & 2), None if isnan(bounds[0]) else LeastFigures(*bounds),
             bool(self.flags[number] & 4))
 
 

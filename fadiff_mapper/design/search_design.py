@@ -22,10 +22,10 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError, attempted, listed
 from fadiff_mapper.design.bound_designs import BoundDesigns, DesignDescent
 from fadiff_mapper.design.evaluate_design import SLACK, DesignBench, design_bound, disagreement, evaluate_design
-from fadiff_mapper.design.executors import DesignWorkers, executor
-from fadiff_mapper.design.layer_entries import OUT_OF_TIME, LeastFigures
+from fadiff_mapper.design.executors import executor
+from fadiff_mapper.design.layer_entries import OUT_OF_TIME
 from fadiff_mapper.design.proposers import BLACK_BOX, ExhaustiveDesigns, OptunaDesigns, Proposer
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion, check_design_options, check_question
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers, check_question
 from fadiff_mapper.design.result import DesignOutcome, DesignResult, OutcomeTable, hypervolume, undominated
 from fadiff_mapper.design.space import DesignSpace, Point, design_document, limit_values, points_beside
 from fadiff_mapper.inputs.energy.choose_source import installed
@@ -231,33 +231,30 @@ NO_DESCENT = ("PyTorch is not installed, so the method is bounds instead of grad
 SEARCH_ENDED = "search ended"  # the status of a search that was not interrupted
 
 
-def search_design(question: DesignQuestion, options: DesignOptions, workers: DesignWorkers | None = None, *,
+def search_design(question: DesignQuestion, workers: DesignWorkers, *,
                   on_progress: OnDesign = lambda _: None, stopped: Over = never, kept_back: float = 0.0,
                   descent: DesignDescent | None = None) -> DesignResult:
     """Searches the best designs of a space for some networks; see `api.search_design`.
 
-    `workers` are by default processes of this machine. `kept_back` are the seconds of the time limit that the caller
-    has spent, or needs for the files. `descent` proposes further designs for the method "gradient"; None if that is not
-    the default. The result has no front for some shards.
+    `kept_back` are the seconds of the time limit that the caller has spent, or needs for the files. `descent` proposes
+    further designs for the method "gradient"; None if that is not the default. The result has no front for some shards.
 
     Raises:
         SpecError: The space is wrong.
         FadiffError: An option is out of range, a library is missing, or no evaluated design is feasible; the message
             names the limit to blame.
     """
-    notes = () if options.method is not None or descent else (NO_DESCENT,)
-    options = replace(options, method=options.method or ("gradient" if descent else "bounds"))
-    check_design_options(options, question)
-    workers = workers or DesignWorkers()
-    workers.check()
+    notes = () if question.options.method is not None or descent else (NO_DESCENT,)
+    options = replace(question.options, method=question.options.method or ("gradient" if descent else "bounds"))
+    question = replace(question, options=options)
+    check_question(question, workers)
     assert (options.method == "gradient") == (descent is not None)
-    check_question(question)
     archive = OutcomeTable({parameter.name: parameter.values for parameter in question.space.parameters},
                            [(network.name, weight) for network, weight in
                             zip(question.networks, question.weights, strict=True)])
-    run = DesignRun(question.metrics, options.most_mapped, on_progress, archive)
+    run = DesignRun(options.metrics, question.most_mapped(workers.shard), on_progress, archive)
     with ExitStack() as stack:
-        folder = options.store or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fadiff-")))
+        folder = Path(workers.store or stack.enter_context(tempfile.TemporaryDirectory(prefix="fadiff-")))
         bench = DesignBench(question, folder)
         stack.enter_context(bench.store.opened())
 
@@ -269,7 +266,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, workers: Des
         limit = None if options.time_limit is None else options.time_limit - kept_back
         clock = DesignClock(limit, mapped_after, time.time())
         black_box = BLACK_BOX.get(str(options.method))
-        study = None if options.study is None else folder / f"{options.study}.study"
+        study = None if workers.study is None else folder / f"{workers.study}.study"
         proposer = black_box(question, study) if black_box else BoundDesigns(
             question, bench.reader.specs, bench.mappings_at, bench.least_at, clock.over_for_proposals, descent)
         sampled = proposer if isinstance(proposer, OptunaDesigns) else None
@@ -291,34 +288,34 @@ def search_design(question: DesignQuestion, options: DesignOptions, workers: Des
                         sampled.learn(outcome)
                     yield outcome
 
-            status = _rounds(run, clock, proposer, in_time, options, stopped)
-            status += "; cycles are corrected to measured hardware" if question.calibration else ""
-            ended = stopped() or not run.front or options.shard is not None
+            status = _rounds(run, clock, proposer, in_time, options, stopped, workers.shard or (1, 1))
+            status += "; cycles are corrected to measured hardware" if question.options.calibration else ""
+            ended = stopped() or not run.front or workers.shard is not None
             neighbours = () if ended or not options.neighbours else settled(
                 run, question.space, in_time, stopped, options.prune)
             if options.gap is not None and not (ended or clock.missed):
                 run.wanted = inf
-                others = ExhaustiveDesigns(question.space, question.seed)
-                status = _rounds(run, clock, others, in_time, options, stopped, options.gap)
+                others = ExhaustiveDesigns(question.space, question.options.seed)
+                status = _rounds(run, clock, others, in_time, options, stopped, gap=options.gap)
                 raise_bounds(run, bench, options.gap, lambda: clock.over() or stopped())
         if clock.missed:
             out_of_time = f"out of time after {options.time_limit:g} s: the best designs so far"
             status = status.replace(SEARCH_ENDED, out_of_time)
-        if not run.front and options.shard is None:
+        if not run.front and workers.shard is None:
             reasons = blame(bench, run.archive) if run.archive else f"{question.space.name}: no design was evaluated"
             raise FadiffError(reasons + ("\ntime was over then; accepted: more time" if clock.missed else ""))
-        return _result(run, bench, options, neighbours, status, clock.over, notes)
+        return _result(run, bench, workers.shard, neighbours, status, clock.over, notes)
 
 
 def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InTime, options: DesignOptions,
-            stopped: Over, gap: float = 0.0) -> str:
+            stopped: Over, shard: tuple[int, int] = (1, 1), gap: float = 0.0) -> str:
     """Evaluates round by round to the end; returns the reason in words.
 
     A design is not mapped whose bound is better than the best one by no more than the `gap`.
     """
     known = {outcome.point for outcome in run.archive}
     proposed = idle = 0
-    number, shards = options.shard or (1, 1)
+    number, shards = shard
     while run.mapped < run.wanted and not clock.missed:
         if isinstance(proposer, OptunaDesigns):
             for outcome in in_time(proposer.mapped_by_others(run.archive), []):
@@ -358,8 +355,7 @@ def raise_bounds(run: DesignRun, bench: DesignBench, gap: float, over: Over) -> 
     """
     def bound_at(place: int) -> tuple[float, int]:
         outcome = run.archive[place]
-        least = LeastFigures(*outcome.bounds) if outcome.bounds else LeastFigures(inf, inf, inf)
-        return SLACK * least.of(run.metrics[0], outcome.area_mm2), place
+        return SLACK * outcome.bounds.of(run.metrics[0], outcome.area_mm2) if outcome.bounds else inf, place
 
     enough, raised = run.front[0].of(run.metrics[0]) / (1 + gap), set[int]()
     low = [bound_at(place) for place, outcome in enumerate(run.archive) if outcome.bounds and outcome.mapped]
@@ -369,7 +365,7 @@ def raise_bounds(run: DesignRun, bench: DesignBench, gap: float, over: Over) -> 
             _, place = heappop(low)
             least = design_bound(bench, bench.reader.specs(run.archive[place].point), over, proved=True)
             if least is not None:
-                run.archive.set_bounds(place, (least.energy_pj, least.cycles, least.root_edp))
+                run.archive.set_bounds(place, least)
             raised.add(place)
             heappush(low, bound_at(place))
 
@@ -382,17 +378,18 @@ def space_bound(run: DesignRun, size: int) -> float | None:
     if len(run.metrics) > 1 or len(run.archive) < size or any(
             outcome.bounds is None and (outcome.mapped or outcome.feasible) for outcome in run.archive):
         return None
-    return min((SLACK * LeastFigures(*outcome.bounds).of(run.metrics[0], outcome.area_mm2) for outcome in run.archive
+    return min((SLACK * outcome.bounds.of(run.metrics[0], outcome.area_mm2) for outcome in run.archive
                 if outcome.bounds is not None), default=None)
 
 
-def _result(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],
+def _result(run: DesignRun, bench: DesignBench, shard: tuple[int, int] | None, neighbours: tuple[DesignOutcome, ...],
             status: str, over: Over, notes: tuple[str, ...]) -> DesignResult:
     """The result of a run at its end; `over`: whether there is no time for optional steps."""
     question, space, changed = bench.question, bench.question.space, bench.store.changed
+    options = question.options
     final, source = tuple(run.front), f"{question.energy}; Accelergy is not installed"
     if installed() is not None:     # mapped again, as other energies may need other mappings
-        again = DesignBench(replace(question, energy="accelergy"), bench.folder)
+        again = DesignBench(replace(question, space=replace(space, energy="accelergy")), bench.folder)
 
         def evaluated() -> tuple[DesignOutcome, ...]:
             if over():
@@ -428,19 +425,18 @@ def _result(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbou
                       for metric in run.metrics) if len(run.metrics) > 1 and feasible else ()
     history = [{key: value for key, value in step.items() if key != "front"}
                | ({"hypervolume": hypervolume(step["front"], reference)} if reference else {}) for step in run.history]
-    effort = {name: getattr(options, name) for name in ("method", "evaluations", "time_limit", "prune", "shard")}
-    effort |= {} if options.gap is None else {"gap": options.gap}
+    effort = {name: getattr(options, name) for name in ("method", "evaluations", "time_limit", "prune")}
+    effort |= {"shard": shard} | ({} if options.gap is None else {"gap": options.gap})
     return DesignResult(
         name=space.name, space_size=space.size,
-        ranges={each.name: (each.values[0], each.values[-1], len(each.values)) for each in space.parameters},
-        limits={limit.name: limit.most for limit in space.limits},
-        metrics=question.metrics, outcomes=run.archive, front=tuple(run.front),
+        limits=dict(space.limits),
+        metrics=options.metrics, outcomes=run.archive, front=tuple(run.front),
         documents=tuple(design_document(space, outcome.point) for outcome in run.front),
         mapped_networks=networks or (), neighbours=neighbours,
         final=final, final_source=source,
         hypervolume=hypervolume(run.values(), reference) if reference else None, reference=reference,
         bound=space_bound(run, space.size), history=tuple(history),
-        options=effort | {"per_round": options.round, "seed": question.seed, "fuse": question.fuse,
+        options=effort | {"per_round": options.round, "seed": options.seed, "fuse": question.fuse,
                           "energy": question.energy, "weights": list(question.weights)}
-        | (question.calibration.record() if question.calibration else {}),
+        | (options.calibration.record() if options.calibration else {}),
         status=status, time_s=run.time_s, warnings=tuple(warnings), confirmed=not differs)

@@ -70,15 +70,15 @@ def open_study(optuna: Any, file: Path, question: DesignQuestion, method: str) -
 
     Raises FadiffError for a study of another question, and where the file cannot be read or written.
     """
-    space, calibration = question.space, question.calibration
+    space, options = question.space, question.options
     ends = [tuple(place * (len(parameter.values) - 1) for parameter in space.parameters) for place in (0, 1)]
     name = digest_of(["study", __version__, method, [plain(design_document(space, point)) for point in ends],
                       [(each.name, each.path, list(each.values)) for each in space.parameters],
                       sorted((path, tie.expression) for path, tie in space.ties.items()),
-                      sorted((limit.name, limit.most) for limit in space.limits),
-                      [network_text(network) for network in question.networks], question.weights, question.metrics,
-                      question.fuse, question.seed, question.energy, question.strict,
-                      calibration and calibration.record()])
+                      sorted(space.limits.items()),
+                      [network_text(network) for network in question.networks], question.weights, options.metrics,
+                      question.fuse, options.seed, question.energy, space.strict,
+                      options.calibration and options.calibration.record()])
     check_names(file.parent, [file.name])
     try:
         # absolute, as the age of a lock is that of the file to which its link leads
@@ -86,7 +86,7 @@ def open_study(optuna: Any, file: Path, question: DesignQuestion, method: str) -
         storage, begun = optuna.storages.JournalStorage(journal), False
         if not optuna.get_all_study_names(storage):
             with suppress(optuna.exceptions.DuplicatedStudyError):
-                optuna.create_study(storage=storage, study_name=name, directions=["minimize"] * len(question.metrics))
+                optuna.create_study(storage=storage, study_name=name, directions=["minimize"] * len(options.metrics))
                 begun = True
         if optuna.get_all_study_names(storage)[0] != name:
             raise FadiffError(f"{file}: holds a search of another space, network, method, option, seed or version; "

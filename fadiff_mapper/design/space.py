@@ -73,17 +73,8 @@ class Parameter:
 class Tie:
     """An entry of the architecture that follows from the parameters."""
 
-    path: str  # such as "Scratchpad.attributes.shared_bandwidth"
     expression: str  # over the parameters
     where: Where  # for messages
-
-
-@dataclass(frozen=True)
-class Limit:
-    """An upper bound on a design."""
-
-    name: str  # a key of `MACHINE_LIMITS`, or an expression over the parameters
-    most: float  # the largest value that is accepted
 
 
 @dataclass(frozen=True)
@@ -92,8 +83,9 @@ class DesignSpace:
 
     name: str  # that of its first file
     parameters: tuple[Parameter, ...]  # in the order of a point's indices
-    ties: Mapping[str, Tie]  # entries that follow from the parameters, by their paths
-    limits: tuple[Limit, ...]  # upper bounds that every accepted design meets
+    ties: Mapping[str, Tie]  # by the path of the entry, such as "Scratchpad.attributes.shared_bandwidth"
+    limits: Mapping[str, float]
+    """The largest accepted value, by a key of `MACHINE_LIMITS` or an expression over the parameters."""
     document: Map = field(repr=False)  # the architecture and all other sections as written, without `design_space`
     energy: str | None = None  # the source of energies of the space, as in `inputs.load.load`, or None
     files: tuple[str, ...] = ()  # their paths
@@ -182,20 +174,19 @@ def limit_values(space: DesignSpace, point: Point, spec: Spec | None = None,
     if known. Raises SpecError for an expression that cannot be computed, or is no number.
     """
     values: dict[str, tuple[float, float]] = {}
-    for limit in space.limits:
-        if limit.name in MACHINE_LIMITS:
+    for name, most in space.limits.items():
+        if name in MACHINE_LIMITS:
             if spec is not None:
-                value = (area_mm2 if limit.name == "area_mm2" and area_mm2 is not None else
-                         MACHINE_LIMITS[limit.name](spec))
-                values[limit.name] = value, limit.most
+                value = area_mm2 if name == "area_mm2" and area_mm2 is not None else MACHINE_LIMITS[name](spec)
+                values[name] = value, most
             continue
         try:
-            value = evaluate(limit.name, parameter_values(space, point))
+            value = evaluate(name, parameter_values(space, point))
         except FadiffError as error:
-            raise SpecError(f"{space.name}: limit {limit.name}: {error}") from None
+            raise SpecError(f"{space.name}: limit {name}: {error}") from None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise SpecError(f"{space.name}: limit {limit.name}: found {value!r}; accepted: a number")
-        values[limit.name] = float(value), limit.most
+            raise SpecError(f"{space.name}: limit {name}: found {value!r}; accepted: a number")
+        values[name] = float(value), most
     return values
 
 
@@ -467,7 +458,8 @@ Vary = Mapping[str, Any] | Sequence[str]
 
 
 def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, vary: Vary = (),
-               limits: Mapping[str, float] | None = None, strict: bool = True) -> DesignSpace:
+               limits: Mapping[str, float] | None = None, energy: str | None = None,
+               strict: bool = True) -> DesignSpace:
     """Reads a space of designs.
 
     Args:
@@ -476,6 +468,8 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
         vary: Variables of the templates that are parameters of the space: texts such as "side=8:64:x2", or a mapping
             from names to such ranges, lists of values, or mappings as under `parameters`.
         limits: Greatest values by name, besides those in the section; the same name takes the section's place.
+        energy: Where energies come from that no table in the design gives (see `energy.source_names.CHOICES`), in place
+            of the section's source; None: as the section says, else "estimate" in a search, one source for all designs.
         strict: Whether input of the designs that Timeloop ignores is an error.
 
     Returns:
@@ -496,9 +490,9 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
     section = Reader(mapping(document.get(SECTION) or Map(where=document.where), document.at(SECTION)))
     parameters = (*section.take("parameters", _parameters, ()), *varied)
     node = section.take("ties", mapping, Map(where=document.where))  # a bare number is an expression, too
-    ties = {str(path): Tie(str(path), text(item, node.at(path)), node.at(path)) for path, item in node.items()}
+    ties = {str(path): Tie(text(item, node.at(path)), node.at(path)) for path, item in node.items()}
     bounds = section.take("limits", _limits, {}) | _limits(dict(limits or {}), Where("limits"))
-    energy = section.take("energy", one_of(*CHOICES), None)
+    energies = section.take("energy", one_of(*CHOICES), None)
     if section.node:
         found = section.take("version", text)
         if found != VERSION:
@@ -506,8 +500,8 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
     section.finish(" of the design space")
     files = source_files(sources)
     space = DesignSpace(Path(files[0]).stem if files else "space", parameters, ties,
-                        tuple(Limit(name, most) for name, (most, _) in bounds.items()), _without_section(document),
-                        energy, files, sources, data, strict)
+                        {name: most for name, (most, _) in bounds.items()}, _without_section(document),
+                        energy or energies, files, sources, data, strict)
     _check(space, {name: place for name, (_, place) in bounds.items()}, document.at(SECTION))
     return space
 
@@ -594,11 +588,11 @@ def _check(space: DesignSpace, limit_places: Mapping[str, Where], section: Where
             elif not parameter.template and parameter.name not in used:
                 raise parameter.where.error(f'the parameter "{parameter.name}" changes nothing', "a path, or ties that "
                                             "read it (a variable of templates: --vary NAME=RANGE)")
-    for tie in space.ties.values():
+    for path, tie in space.ties.items():
         with noted():
-            find_entry(space.document, tie.path, tie.where)
+            find_entry(space.document, path, tie.where)
             for parameter in space.parameters:
-                if parameter.path == tie.path:
+                if parameter.path == path:
                     raise tie.where.error(f'the parameter "{parameter.name}" has this path already',
                                           "a path of its own")
     if mistakes:

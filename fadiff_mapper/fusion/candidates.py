@@ -37,16 +37,11 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.estimates import (
     Candidate,
     CompiledSegment,
-    LayerBase,
-    Sheet,
-    SizedNest,
     TileNest,
-    Translated,
-    compiled_segment,
-    division,
-    group_bases,
+    best_candidates,
     homes,
-    sheet_of,
+    instances_along,
+    nest_of,
 )
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Stay, TileLoop
 from fadiff_mapper.fusion.group_cost import (
@@ -102,28 +97,26 @@ FURTHER = 2
 """Layers by which an end of a group is moved at most. A limit of time."""
 
 
-def tile_nests(hardware: Hardware, segment: Segment, outputs_at: Collection[str]) -> Iterator[TileNest]:
-    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those with one loop or none.
-
-    `outputs_at`: levels that may keep the last layer's output.
-    """
-    for dims in orders(segment, 3 if len(segment.problems) <= LOOPED else 1):
-        yield from nests_of(hardware, segment, dims, outputs_at)
+def tile_nests(compiled: CompiledSegment) -> Iterator[TileNest]:
+    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those with one loop or none."""
+    for dims in orders(compiled.segment, 3 if len(compiled.segment.problems) <= LOOPED else 1):
+        yield from nests_of(compiled, dims)
 
 
-def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...],
-             outputs_at: Collection[str]) -> Iterator[TileNest]:
+def nests_of(compiled: CompiledSegment, dims: tuple[str, ...]) -> Iterator[TileNest]:
     """Enumerates the nests with one order of loops: every home, retention of halos, and place where sums rest."""
-    adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
-    halos = list(_halos(segment, dims))
-    for home in homes(hardware):
+    output, constraints = compiled.segment.problems[-1].output, compiled.bases[-1].constraints
+    adding = [dim for dim in dims if dim not in output.dimensions]
+    halos = list(_halos(compiled.segment, dims))
+    for home in homes(compiled.hardware):
+        in_home = constraints and output.name not in constraints.levels[compiled.hardware.level(home)].bypass
         for retained in halos:
             if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
                 yield TileNest(home, dims, retained, "")
-            if adding and home in outputs_at:
+            if adding and in_home:
                 yield TileNest(home, dims, retained, home)
             if adding:
-                yield TileNest(home, dims, retained, hardware.arch.levels[-1].name)
+                yield TileNest(home, dims, retained, compiled.hardware.arch.levels[-1].name)
 
 
 def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
@@ -217,60 +210,28 @@ def _halos(segment: Segment, dims: Sequence[str]) -> Iterator[tuple[frozenset[st
                              for recomputed in again)
 
 
-def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], price: NetworkPrice,
-               limit: float, known: Translated | None = None) -> list[Candidate]:
-    """Finds the most promising candidates of a segment below a price.
+def candidates(compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[Candidate]:
+    """The most promising candidates of a segment at some prices; `limit`: the price that they must be below.
 
-    Args:
-        hardware: The design.
-        segment: The segment.
-        bases: Each layer by itself (`group_bases`).
-        price: The price of parts of the network.
-        limit: Price of the segment's layers one by one; candidates must be cheaper.
-        known: As for `compiled_segment`.
-
-    Returns:
-        At most `KEPT` different candidates, on compute units four times as many, the best estimate first, then fewer
-        loops.
+    At most `KEPT` different ones, on compute units four times as many, the best estimate first, then fewer loops.
     """
-    compiled = compiled_segment(hardware, segment, bases, known)
-    rooms = [compiled]
-    if segment.charged:     # so that tiles may be there twice
+    hardware, rooms = compiled.hardware, [compiled]
+    if compiled.segment.charged:     # so that tiles may be there twice
         rooms.append(replace(compiled, usable={home: words / 2 for home, words in compiled.usable.items()}))
-        limit += price(operators_alone(between(segment.links), hardware.arch, hardware.tables, price.metric))
-    found = [candidate for room in rooms for sized in _best_sizes(hardware, room, price, limit)
-             for candidate in _around_diagonal(hardware, room, sized, price)]
-    found += [candidate for sized in _divided(hardware, compiled, price) for candidate in with_operators(
-        hardware, sized.candidate(), price)]
+        limit += price(operators_alone(between(compiled.segment.links), hardware.arch, hardware.tables, price.metric))
+    found = [candidate for room in rooms for best in _best_sizes(room, price, limit)
+             for candidate in _around_diagonal(room, best, price)]
+    found += [candidate for divided in _divided(compiled, price) for candidate in with_operators(
+        hardware, divided, price)]
     return distinct(sorted(found, key=lambda candidate: round(price(candidate.estimate), 9)))
 
 
-def _best_sizes(hardware: Hardware, compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[SizedNest]:
+def _best_sizes(compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[Candidate]:
     """At most `KEPT` residency choices of nests in their best tile sizes, the best estimate first, then fewer loops."""
-    segment, bases = compiled.segment, compiled.bases
-    sheets = [sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
-              for nest in tile_nests(hardware, segment, bases[-1].outputs_at)]
-    return sorted((_finer(compiled, sized, price) for sized in _best_of(sheets, price, limit, KEPT)),
-                  key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
-
-
-def _best_of(sheets: Iterable[Sheet], price: NetworkPrice, limit: float = inf, most: int = 1) -> list[SizedNest]:
-    """At most so many residency choices of nests below a price, each in its best tile sizes, the best estimate first;
-    of equal ones those come first that were given first."""
-    rough: list[tuple[float, int, Sheet, int]] = []
-    for sheet in sheets:
-        rough += [(least, number, sheet, choice)
-                  for number, (choice, least) in enumerate(enumerate(sheet.lower_prices(price)), len(rough))
-                  if least < limit]
-    best: list[tuple[float, int, SizedNest]] = []
-    for least, number, sheet, choice in sorted(rough, key=lambda item: item[:2]):
-        bar = best[-1][0] if len(best) == most else limit
-        if least >= bar:    # lower prices only rise from here on: nothing that follows can compete
-            break
-        sized = sheet.best_tile_sizes(choice, price, bar)
-        if sized is not None:
-            best = sorted([*best, (sized.price, number, sized)], key=lambda item: item[:2])[:most]
-    return [sized for _, _, sized in best]
+    nests = [(nest, _grid(compiled, nest.dims)) for nest in tile_nests(compiled)]
+    found = [_finer(compiled, candidate, price)
+             for candidate in best_candidates(compiled, nests, price, limit, KEPT)]
+    return sorted(found, key=lambda candidate: (round(price(candidate.estimate), 9), len(candidate.group.loops)))
 
 
 def divisions(hardware: Hardware, segment: Segment, constraints: Sequence[Constraints]) -> list[Stay]:
@@ -311,15 +272,15 @@ def _spreads(loops: LoopConstraint, problem: Problem, dim: str, number: int) -> 
                and loops.fixed.get(other, factor) == factor for other, factor in factors.items())
 
 
-def _divided(hardware: Hardware, compiled: CompiledSegment, price: NetworkPrice) -> list[SizedNest]:
-    """Nests of two layers in which instances of a level divide the intermediate, in their best sizes."""
-    segment, found = compiled.segment, list[SizedNest]()
+def _divided(compiled: CompiledSegment, price: NetworkPrice) -> list[Candidate]:
+    """Groups of two layers in which instances of a level divide the intermediate, in their best sizes."""
+    segment, bounds, found = compiled.segment, compiled.bounds, list[Candidate]()
     constraints = [base.constraints for base in compiled.bases if base.constraints]
-    bounds, times = segment.problems[-1].bounds, 2 if segment.charged else 1    # twice where units work side by side
-    for stay in divisions(hardware, segment, constraints):
-        divided = division(hardware, segment, compiled.bases, stay)
-        shares, usable = divided.shares, hardware.arch.levels[hardware.level(stay.level)].usable
-        for nest in tile_nests(hardware, segment, compiled.bases[-1].outputs_at):
+    times = 2 if segment.charged else 1     # twice where units work side by side
+    for stay in divisions(compiled.hardware, segment, constraints):
+        shares = instances_along(segment, stay)
+        usable = compiled.hardware.arch.levels[compiled.hardware.level(stay.level)].usable
+        for nest in tile_nests(compiled):
             axes = []
             for dim in nest.dims:
                 sizes = [size for size in _sizes(bounds[dim] // shares.get(dim, 1), 1)
@@ -333,8 +294,8 @@ def _divided(hardware: Hardware, compiled: CompiledSegment, price: NetworkPrice)
                 if usable is None or times * (prod(own) + sum(own)) <= usable:
                     by_first.setdefault(tiles[0] if tiles else 0, []).append(tiles)
             for several in by_first.values():
-                found += _in_sizes(compiled, replace(nest, division=divided), price, several)
-    return sorted(found, key=lambda sized: sized.price)[:KEPT]
+                found += _in_sizes(compiled, replace(nest, divided=stay), price, several)
+    return sorted(found, key=lambda candidate: price(candidate.estimate))[:KEPT]
 
 
 def distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
@@ -343,60 +304,43 @@ def distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
             if all(candidate.group != other.group for other in ranked[:index])]
 
 
-def neighbours(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase],
-               price: NetworkPrice) -> list[Candidate]:
+def neighbours(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice) -> list[Candidate]:
     """Candidates with the same loops that differ in one tile size, a few steps more or less; the best estimate first.
 
     Among the sizes are some that divide nothing. Arguments as for `candidates`.
     """
-    last, lanes = candidate.segment.problems[-1].bounds, bases[-1].lanes
-    if (stay := candidate.group.links[0].stay).shares:
-        lanes = lanes | division(hardware, candidate.segment, bases, stay).shares
-    near = _resized(hardware, candidate, bases, price,
-                    lambda loop: sorted(_near(last[loop.dim], loop.tile, lanes.get(loop.dim, 1))))
+    lanes = compiled.lanes | instances_along(compiled.segment, nest_of(compiled, candidate).divided)
+    near = _resized(compiled, candidate, price,
+                    lambda loop: sorted(_near(compiled.bounds[loop.dim], loop.tile, lanes.get(loop.dim, 1))))
     return sorted(near, key=lambda neighbour: price(neighbour.estimate))
 
 
-def narrower(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase],
-             price: NetworkPrice) -> list[Candidate]:
+def narrower(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice) -> list[Candidate]:
     """Candidates with the same loops and half of one tile, for where tiles turn out not to fit."""
-    return _resized(hardware, candidate, bases, price, lambda loop: [-(-loop.tile // 2)] if loop.tile > 1 else [])
+    return _resized(compiled, candidate, price, lambda loop: [-(-loop.tile // 2)] if loop.tile > 1 else [])
 
 
-def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...], bases: Sequence[LayerBase],
-                     price: NetworkPrice, tiles: Collection[tuple[int, ...]] = (),
-                     known: Translated | None = None) -> list[Candidate]:
-    """Finds the candidates of a segment in one order of loops.
-
-    Args:
-        hardware: The design.
-        segment: The segment.
-        dims: Dimensions of the last layer, outermost loop first.
-        bases: Each layer by itself (`group_bases`).
-        price: The price of parts of the network.
-        tiles: Tile sizes of all loops to try; empty: those of the grid.
-        known: As for `compiled_segment`.
-
-    Returns:
-        For every home, halo and treatment of sums that could fit, one candidate with the best tile sizes.
-    """
-    if any(cuts_whole(segment, dim) or segment.problems[-1].bounds[dim] == 1 for dim in dims):
+def candidates_along(compiled: CompiledSegment, dims: tuple[str, ...], price: NetworkPrice,
+                     tiles: Collection[tuple[int, ...]] = ()) -> list[Candidate]:
+    """For every home, halo and treatment of sums that could fit, the candidate with loops in one order, outermost
+    first, in the best tile sizes: of the given ones of all loops, or of the grid where `tiles` is empty."""
+    if any(cuts_whole(compiled.segment, dim) or compiled.bounds[dim] == 1 for dim in dims):
         return []
-    sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases, known)
-    return [candidate for nest in nests_of(hardware, segment, dims, bases[-1].outputs_at)
-            for sized in _best_of([sheet_of(compiled, nest, sizes)], price)
-            for candidate in with_operators(hardware, sized.candidate(), price)]
+    sizes = _grid(compiled, dims, tiles)
+    return [candidate for nest in nests_of(compiled, dims)
+            for best in best_candidates(compiled, [(nest, sizes)], price)
+            for candidate in with_operators(compiled.hardware, best, price)]
 
 
-def _finer(compiled: CompiledSegment, sized: SizedNest, price: NetworkPrice) -> SizedNest:
+def _finer(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice) -> Candidate:
     """The best of the tile sizes between those of the grid."""
-    bounds, nest, lanes = compiled.segment.problems[-1].bounds, sized.sheet.nest, compiled.bases[-1].lanes
-    axes = [sorted({tile, *(_rounded(tile * part / FINER, lanes.get(dim, 1))
-                            for part in range(FINER * 5 // 8, FINER * 3 // 2))})
-            for dim, tile in zip(nest.dims, sized.tiles, strict=True)]
-    axes = [[size for size in axis if size < bounds[dim]] for axis, dim in zip(axes, nest.dims, strict=True)]
-    finer = _in_sizes(compiled, nest, price, list(product(*axes)))
-    return min((sized, *finer), key=lambda sized: price(sized.estimate))
+    axes = [sorted({loop.tile, *(_rounded(loop.tile * part / FINER, compiled.lanes.get(loop.dim, 1))
+                                 for part in range(FINER * 5 // 8, FINER * 3 // 2))})
+            for loop in candidate.group.loops]
+    axes = [[size for size in axis if size < compiled.bounds[loop.dim]]
+            for axis, loop in zip(axes, candidate.group.loops, strict=True)]
+    finer = _in_sizes(compiled, nest_of(compiled, candidate), price, list(product(*axes)))
+    return min((candidate, *finer), key=lambda sized: price(sized.estimate))
 
 
 def _rounded(size: float, lanes: int) -> int:
@@ -404,18 +348,14 @@ def _rounded(size: float, lanes: int) -> int:
     return max(round(size / lanes), 1) * lanes if size > lanes else max(round(size), 1)
 
 
-def _resized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: NetworkPrice,
-             sizes: Callable[..., Sequence[int]]) -> list[Candidate]:
+def _resized(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice,
+             sizes: Callable[[TileLoop], Sequence[int]]) -> list[Candidate]:
     """The same loops with one tile, in turn, in each of its `sizes`; those that fit."""
-    group, compiled = candidate.group, compiled_segment(hardware, candidate.segment, bases)
-    stay = group.links[0].stay
-    nest = TileNest(homes(hardware)[0] if stay.shares else stay.level, tuple(loop.dim for loop in group.loops),
-                    tuple(link.stay.across for link in group.links), group.sums,
-                    division(hardware, candidate.segment, bases, stay) if stay.shares else None)
-    now = [loop.tile for loop in group.loops]
-    return [resized for position, loop in enumerate(group.loops) for size in sizes(loop)
-            for sized in _in_sizes(compiled, nest, price, [(*now[:position], size, *now[position + 1:])])
-            for resized in with_operators(hardware, sized.candidate(), price)]
+    loops, nest = candidate.group.loops, nest_of(compiled, candidate)
+    now = [loop.tile for loop in loops]
+    return [resized for position, loop in enumerate(loops) for size in sizes(loop)
+            for best in _in_sizes(compiled, nest, price, [(*now[:position], size, *now[position + 1:])])
+            for resized in with_operators(compiled.hardware, best, price)]
 
 
 def between(links: Iterable[FusedLink]) -> list[VectorOperator]:
@@ -475,23 +415,22 @@ def _on_units(hardware: Hardware, group: FusedGroup, layers: OperatingPoint, cho
     return best
 
 
-def _around_diagonal(hardware: Hardware, compiled: CompiledSegment, sized: SizedNest,
-                     price: NetworkPrice) -> list[Candidate]:
-    """A nest with its operators and, where blocks behind a causal mask are skipped, in halves, quarters and so on of
-    queries and keys, as long as estimates fall: smaller blocks lie closer to the diagonal."""
-    found = with_operators(hardware, sized.candidate(), price)
+def _around_diagonal(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice) -> list[Candidate]:
+    """A candidate with its operators and, where blocks behind a causal mask are skipped, in halves, quarters and so on
+    of queries and keys, as long as estimates fall: smaller blocks lie closer to the diagonal."""
+    found = with_operators(compiled.hardware, candidate, price)
     mask = unmasked_steps(found[0].group) if found else None
     if mask is None:
         return found
     (rows, keys, _), (*_, link), least, parts = mask, compiled.segment.links, inf, 2
     assert link.causal is not None
+    nest, tiles = nest_of(compiled, candidate), [loop.tile for loop in candidate.group.loops]
     while True:
-        tiles, dim = list(sized.tiles), sized.sheet.nest.dims[keys]
         tiles[rows] = -(-link.causal[1] // parts)
-        tiles[keys] = _rounded(compiled.segment.problems[-1].bounds[dim] / parts, compiled.bases[-1].lanes.get(dim, 1))
-        blocks = [candidate for other in _in_sizes(compiled, sized.sheet.nest, price, [tuple(tiles)])
-                  for candidate in with_operators(hardware, other.candidate(), price)]
-        now = min((price(candidate.estimate) for candidate in blocks), default=inf)
+        tiles[keys] = _rounded(compiled.bounds[nest.dims[keys]] / parts, compiled.lanes.get(nest.dims[keys], 1))
+        blocks = [smaller for other in _in_sizes(compiled, nest, price, [tuple(tiles)])
+                  for smaller in with_operators(compiled.hardware, other, price)]
+        now = min((price(smaller.estimate) for smaller in blocks), default=inf)
         if now >= least:
             return found
         found, least, parts = [*found, *blocks], now, 2 * parts
@@ -503,13 +442,8 @@ def least_operators(hardware: Hardware, segment: Segment, stays: Sequence[Stay],
     together.
 
     No group does fewer operations, on fewer words, than one of a single step or, with a softmax in one pass, of two
-    tiles of keys. Of all units an operator may run on, and all homes, each number is the least.
-
-    Args:
-        hardware: The design.
-        segment: The segment.
-        stays: The homes that its intermediates may have.
-        done: Of each layer the part that groups have to do.
+    tiles of keys. Of all units an operator may run on, and all homes, each number is the least. `stays`: the homes that
+    intermediates may have; `done`: of each layer the part that groups have to do.
     """
     last, points = segment.problems[-1].bounds, list[OperatingPoint]()
     layers = tuple(FusedLayer(problem, {}) for problem in segment.problems)
@@ -551,14 +485,14 @@ def _executed(classes: Sequence[Counter[StepClass]]) -> int:
 
 
 def _in_sizes(compiled: CompiledSegment, nest: TileNest, price: NetworkPrice,
-              sizes: Sequence[tuple[int, ...]]) -> list[SizedNest]:
+              sizes: Sequence[tuple[int, ...]]) -> list[Candidate]:
     """A nest in the best of these sizes, as a list of one; empty where nothing fits."""
-    if nest.division:
-        sizes = [own for own in sizes if not any(
-            size % nest.division.shares.get(dim, 1) for dim, size in zip(nest.dims, own, strict=True))]
+    shares = instances_along(compiled.segment, nest.divided)
+    sizes = [own for own in sizes if not any(
+        size % shares.get(dim, 1) for dim, size in zip(nest.dims, own, strict=True))]
     if not sizes or not sizes[0]:
         return []
-    return _best_of([sheet_of(compiled, nest, np.array(sizes, dtype=np.float64).T.copy())], price)
+    return best_candidates(compiled, [(nest, np.array(sizes, dtype=np.float64).T.copy())], price)
 
 
 def _near(bound: int, tile: int, lanes: int) -> set[int]:
@@ -575,11 +509,9 @@ def _near(bound: int, tile: int, lanes: int) -> set[int]:
     return {size for size in even | filling if 1 <= size < bound} - {tile}
 
 
-def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...],
-          tiles: Collection[tuple[int, ...]] = ()) -> np.ndarray:
+def _grid(compiled: CompiledSegment, dims: tuple[str, ...], tiles: Collection[tuple[int, ...]] = ()) -> np.ndarray:
     """Every combination of tile sizes for up to three loops, or the given ones alone, [loops, B]."""
-    bounds, lanes = segment.problems[-1].bounds, bases[-1].lanes
-    return _grid_over(tuple((bounds[dim], lanes.get(dim, 1)) for dim in dims), tuple(sorted(tiles)))
+    return _grid_over(tuple((compiled.bounds[dim], compiled.lanes.get(dim, 1)) for dim in dims), tuple(sorted(tiles)))
 
 
 @lru_cache(maxsize=1 << 10)     # some hundred of a network, 16 KB each at most
@@ -615,26 +547,16 @@ Nodes = tuple[str, ...]
 Dims = tuple[str, ...]
 
 
-def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
-             segments: Sequence[Segment], bases: Mapping[str, LayerBase], price: NetworkPrice,
+def reshaped(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes], segments: Sequence[Segment],
+             compiled: Callable[[Segment], CompiledSegment], price: NetworkPrice,
              stopped: Callable[[], bool] = lambda: False) -> dict[Hashable, list[Candidate]]:
-    """Finds candidates next to the groups of a plan.
+    """Candidates next to the groups of a plan, by the key of their segment.
 
-    Args:
-        hardware: The design.
-        plan: Nodes and group of each part of the plan.
-        chains: Nodes of every chain of the network.
-        segments: All segments that could be groups.
-        bases: Each layer by itself, one run, by name.
-        price: The price of parts of the network.
-        stopped: Asked before every segment; once true, the others are left out.
-
-    Returns:
-        Candidates by the key of their segment.
+    `plan`: layers and group of each part; `chains`: the layers of every chain; `segments`: all that could be groups;
+    `compiled` makes one ready to be estimated; `stopped` is asked before each: once true, the others are left out.
     """
     by_nodes = {segment.nodes: segment for segment in segments}
     proposed: dict[Hashable, dict[Dims, list[Candidate]]] = {}
-    translated: Translated = {}
     for segment, carried in _moved(plan, chains, by_nodes):
         if stopped():
             break
@@ -644,8 +566,7 @@ def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chain
         known = proposed.setdefault(segment.key, {})
         for order in (dims, *single):
             if order not in known:
-                known[order] = candidates_along(hardware, segment, order, group_bases(segment, bases), price,
-                                                known=translated)
+                known[order] = candidates_along(compiled(segment), order, price)
     return {key: [candidate for candidates in known.values() for candidate in candidates]
             for key, known in proposed.items()}
 
@@ -683,16 +604,8 @@ def _carried(segment: Segment, dims: Dims, index: int) -> Dims:
 
 
 def with_second_reads(hardware: Hardware, candidate: Candidate, costs: WordCosts) -> list[Candidate]:
-    """Keeps the residual operands of a candidate on the chip.
-
-    Args:
-        hardware: The design.
-        candidate: A candidate without second reads.
-        costs: Costs of words.
-
-    Returns:
-        The candidate with as many second reads as its loops allow; none where it has none or they do not fit.
-    """
+    """A candidate without second reads with as many residual operands on the chip as its loops allow; none where it has
+    none or they do not fit."""
     segment, group = candidate.segment, candidate.group
     if not segment.residuals or not group.links or any(link.stay.shares for link in group.links):
         return []

@@ -5,15 +5,15 @@ resident operands trade the room in the home level against traffic to the outerm
 
 Method. A layer's best mapping by itself gives its energy and cycles on the chip (`LayerBase`). The compiled estimate
 (`kernel/nest_estimate.hpp`) replaces its traffic with the outermost level and multiplies its work where halos are
-recomputed, for all residency choices and many tile sizes side by side, in two stages: `Sheet.lower_prices` brings every
-passing operand in once per step; `Sheet.best_tile_sizes` adds the refetches of tiles that do not fit, for the most
-promising sizes of one choice. Estimates only rank candidates; every plan that is returned is evaluated exactly, and
-`revised` corrects the estimate once a group has run a layer faster than expected.
+recomputed, for all residency choices and many tile sizes side by side, in two stages (`best_candidates`): lower prices
+bring every passing operand in once per step; then refetches of tiles that do not fit are added, for the most promising
+sizes of one choice. Estimates only rank candidates; every plan that is returned is evaluated exactly, and `revised`
+corrects the estimate once a group has run a layer faster than expected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf, prod
@@ -59,23 +59,12 @@ class LayerBase:
     known: tuple[SideBySide, ...]
     costs: WordCosts
     whole: OperatingPoint  # energy and cycles of the best mapping, one run
-    outputs_at: frozenset[str] = frozenset()  # levels that the constraints let keep the output
     constraints: Constraints | None = None  # the design's
     accesses: Mapping[str, float] = field(default_factory=dict)  # level -> pJ of all its accesses
 
-    @property
-    def lanes(self) -> dict[str, int]:
-        """Units that work side by side on each dimension in the fastest mapping."""
-        return self.known[0].lanes
-
 
 def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
-    """What estimates need of a layer's mappings.
-
-    Args:
-        result: Its best mapping by itself.
-        padded: Mappings of the layer with padded bounds.
-    """
+    """What estimates need of a layer's best mapping by itself, and of mappings with `padded` bounds."""
     levels = result.stats.levels
     accesses = sum(space["energy_pj_total"] for space in levels[-1]["dataspaces"].values())
     operations = prod(result.spec.problem.bounds.values())
@@ -90,21 +79,16 @@ def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
                          for name, space in level["dataspaces"].items()} for level in levels},
         inf if sums_at.usable is None else float(sums_at.usable * sums_at.instances),
         _fastest(known), word_costs(result.spec), OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)),
-        frozenset(level.name for level, here in zip(result.spec.arch.levels, constraints.levels, strict=True)
-                  if result.spec.problem.output.name not in here.bypass), constraints,
+        constraints,
         {level["name"]: sum(space["energy_pj_total"] for space in level["dataspaces"].values()) for level in levels})
 
 
 def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:
-    """Corrects what is known of a layer once a group has run its work in so many cycles.
+    """Corrects what is known of a layer once a group has run its work in so many cycles, with a mapping of its largest
+    tile; the same object unless the group was faster.
 
     Where the outermost level holds a layer up, none of its mappings by itself has a use for more units; groups with it
     are then thought slower than they are.
-
-    Args:
-        base: The layer as known before; returned itself unless the group was faster.
-        cycles: Cycles of the layer's work in the group.
-        mapping: The mapping of its largest tile there.
     """
     if cycles >= base.known[0].compute * (1 - LESS):
         return base
@@ -151,12 +135,23 @@ def _lanes(mapping: LayerMapping) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class CompiledSegment:
-    """A segment with what is known of its layers, ready to be estimated."""
+    """A segment on a design with what is known of its layers, ready to be estimated."""
 
+    hardware: Hardware
     segment: Segment
-    bases: Sequence[LayerBase]
+    bases: Sequence[LayerBase]  # each layer by itself (`group_bases`)
     usable: dict[str, float]  # words of every level that can be a home, by name; infinite without a limit
     tables: FusedSegment  # the same for the kernel
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        """Extents of the last layer, whose dimensions the shared loops cut."""
+        return self.segment.problems[-1].bounds
+
+    @property
+    def lanes(self) -> dict[str, int]:
+        """Units that work side by side on each dimension of the last layer, in its fastest mapping."""
+        return self.bases[-1].known[0].lanes
 
 
 Translated = dict[Hashable, tuple[Any, Any]]
@@ -165,13 +160,9 @@ Translated = dict[Hashable, tuple[Any, Any]]
 
 def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
                      known: Translated | None = None) -> CompiledSegment:
-    """Translates a segment for the compiled estimates.
+    """Translates a segment with its layers by themselves (`group_bases`) for the compiled estimates.
 
-    Args:
-        hardware: The design.
-        segment: The segment.
-        bases: Each layer by itself (`group_bases`).
-        known: Layers and links of other segments on the same design; those of this one are added.
+    `known`: layers and links of other segments on the same design; those of this one are added.
     """
     known = {} if known is None else known
 
@@ -182,7 +173,8 @@ def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[Layer
         return known[key][0]
 
     levels = {name: hardware.level(name) for name in homes(hardware)}
-    words = {name: hardware.arch.levels[index].usable for name, index in levels.items()}
+    usable = {name: inf if (words := hardware.arch.levels[index].usable) is None else float(words)
+              for name, index in levels.items()}
     layers = []
     for index, (problem, base) in enumerate(zip(segment.problems, bases, strict=True)):
         before = segment.into(index)
@@ -193,8 +185,7 @@ def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[Layer
                         segment.problems[segment.reader(index)]) for index, link in enumerate(segment.links)]
     shared = [(one.layer, segment.problems[one.layer].dataspace_names().index(one.operand),
                one.first, segment.problems[one.first].dataspace_names().index(one.tensor)) for one in segment.shared]
-    return CompiledSegment(segment, bases, {name: inf if room is None else float(room) for name, room in words.items()},
-                           FusedSegment(layers, links, float(segment.repeat), shared))
+    return CompiledSegment(hardware, segment, bases, usable, FusedSegment(layers, links, float(segment.repeat), shared))
 
 
 def _compiled_layer(levels: Mapping[str, int], problem: Problem, base: LayerBase, linked: str | None,
@@ -233,31 +224,6 @@ def _compiled_link(link: FusedLink, slides: Mapping[str, WindowSlide], producer:
 
 
 @dataclass(frozen=True)
-class Division:
-    """An intermediate of two layers that instances of a level divide among them."""
-
-    stay: Stay  # the level and the shares, along no loops
-    shares: dict[str, int]  # dimension of the last layer -> number of instances that divide it
-    saved: OperatingPoint  # energy by which estimates are lowered
-
-
-def division(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], stay: Stay) -> Division:
-    """The division with the level and the shares of a residency, of a segment of two layers.
-
-    Estimates count accesses to the home as the layers by themselves make them, the copy of the intermediate to it, and
-    that each of its words is read there. Tiles that fit single instances make others; the exact evaluation knows them.
-    """
-    (link,), shares = segment.links, dict[str, int]()
-    for _, dim, number in stay.shares:
-        shares[link.dims[dim]] = shares.get(link.dims[dim], 1) * number
-    (home, *_), words = homes(hardware), segment.problems[0].tensor_size(segment.problems[0].output)
-    read = max(words - bases[-1].home_reads.get(home, {}).get(link.tensor, 0.0), 0.0)
-    saved = (words + read) * bases[0].costs.read[hardware.level(home)]
-    saved += sum(base.accesses.get(home, 0.0) for base in bases)
-    return Division(replace(stay, across=frozenset()), shares, OperatingPoint(segment.repeat * saved, 0.0))
-
-
-@dataclass(frozen=True)
 class TileNest:
     """Shared loops without their sizes."""
 
@@ -266,7 +232,7 @@ class TileNest:
     # for each link the loops along which its words are retained; along the others, they are recomputed
     retained: tuple[frozenset[str], ...]
     sums: str  # where partial sums rest between the steps that add to them, as of `FusedGroup.sums`
-    division: Division | None = None  # how instances of a level divide the intermediate, which passes by the home
+    divided: Stay | None = None  # how instances of a level divide the intermediate, which passes by the home
 
 
 def homes(hardware: Hardware) -> list[str]:
@@ -287,68 +253,82 @@ class Candidate:
     left_out: OperatingPoint = NOTHING
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """A nest of shared loops with a grid of tile sizes, [loops, B]; the estimates number the residency choices."""
-
-    nest: TileNest
-    segment: Segment
-    sizes: np.ndarray
-    estimate: NestEstimate
-
-    def lower_prices(self, price: NetworkPrice) -> list[float]:
-        """A lower price of every residency choice in its best tile sizes; infinite where operands do not fit."""
-        return self.estimate.lower_prices(*price.sums)
-
-    def best_tile_sizes(self, choice: int, price: NetworkPrice, bar: float) -> SizedNest | None:
-        """The best tile sizes of a residency choice with refetches; None where none is below the price `bar`."""
-        best = self.estimate.best_sizes(choice, *price.sums, bar)
-        if best is None:
-            return None
-        value, energy, cycles, column = best
-        return SizedNest(value, self, choice, column, OperatingPoint(energy, cycles))
+def nest_of(compiled: CompiledSegment, candidate: Candidate) -> TileNest:
+    """The shared loops of a candidate without their sizes."""
+    group, stay = candidate.group, candidate.group.links[0].stay
+    return TileNest(homes(compiled.hardware)[0] if stay.shares else stay.level, tuple(loop.dim for loop in group.loops),
+                    tuple(link.stay.across for link in group.links), group.sums, stay if stay.shares else None)
 
 
-@dataclass(frozen=True)
-class SizedNest:
-    """The best tile sizes of one residency choice of a nest."""
-
-    price: float
-    sheet: Sheet
-    choice: int  # number of the residency choice
-    column: int  # number of the tile sizes
-    estimate: OperatingPoint  # estimated energy and cycles, all repeats together
-
-    @property
-    def tiles(self) -> tuple[int, ...]:
-        """Tile size of each loop, outermost first."""
-        return tuple(map(int, self.sheet.sizes[:, self.column]))
-
-    def candidate(self) -> Candidate:
-        """The group, without mappings, with its estimate."""
-        nest, segment = self.sheet.nest, self.sheet.segment
-        stays: list[dict[str, Stay]] = [{} for _ in segment.problems]
-        shared: list[dict[str, tuple[int, str]]] = [{} for _ in segment.problems]
-        names = [problem.dataspace_names() for problem in segment.problems]
-        for layer, space, across, first, there in self.sheet.estimate.stays(self.choice):
-            loops = frozenset(dim for index, dim in enumerate(nest.dims) if across >> index & 1)
-            stays[layer][names[layer][space]] = Stay(nest.home, loops)
-            if first >= 0:
-                shared[layer][names[layer][space]] = first, names[first][there]
-        layers = tuple(FusedLayer(problem, {}, staying, brought)
-                       for problem, staying, brought in zip(segment.problems, stays, shared, strict=True))
-        links = tuple(link.staying(replace(nest.division.stay if nest.division else Stay(nest.home), across=retained))
-                      for link, retained in zip(segment.links, nest.retained, strict=True))
-        return Candidate(segment, FusedGroup(layers, links, tuple(map(TileLoop, nest.dims, self.tiles)), segment.repeat,
-                                             sums=nest.sums),
-                         self.estimate.less(nest.division.saved if nest.division else NOTHING))
+def instances_along(segment: Segment, divided: Stay | None) -> dict[str, int]:
+    """Dimension of the last layer -> number of instances that divide it, of a residency in a segment of two layers."""
+    found: dict[str, int] = {}
+    for _, dim, number in divided.shares if divided else ():
+        theirs = segment.links[0].dims[dim]
+        found[theirs] = found.get(theirs, 1) * number
+    return found
 
 
-def sheet_of(compiled: CompiledSegment, nest: TileNest, sizes: np.ndarray) -> Sheet:
-    """The estimates of a segment in one nest, for tile sizes [loops, B]."""
-    last = compiled.segment.problems[-1].dimensions
-    retained = [sum(1 << index for index, dim in enumerate(nest.dims) if dim in loops) for loops in nest.retained]
-    resting = SumsRest.INSIDE if not nest.sums else SumsRest.HOME if nest.sums == nest.home else SumsRest.OUTERMOST
-    return Sheet(nest, compiled.segment, sizes, NestEstimate(
-        compiled.tables, list(compiled.usable).index(nest.home), compiled.usable[nest.home],
-        [last.index(dim) for dim in nest.dims], retained, resting, sizes))
+def best_candidates(compiled: CompiledSegment, nests: Iterable[tuple[TileNest, np.ndarray]], price: NetworkPrice,
+                    limit: float = inf, most: int = 1) -> list[Candidate]:
+    """Finds the best tile sizes and operands that stay for some nests, each with the tile sizes to try, [loops, B].
+
+    Returns:
+        At most so many residency choices of nests at a price below the limit, each in its best tile sizes, the best
+        estimate first; of equal ones those come first that were given first.
+    """
+    last, usable = compiled.segment.problems[-1].dimensions, compiled.usable
+    rough: list[tuple[float, int, int, TileNest, np.ndarray, NestEstimate]] = []
+    for nest, sizes in nests:
+        retained = [sum(1 << index for index, dim in enumerate(nest.dims) if dim in loops) for loops in nest.retained]
+        sums = SumsRest.INSIDE if not nest.sums else SumsRest.HOME if nest.sums == nest.home else SumsRest.OUTERMOST
+        estimate = NestEstimate(compiled.tables, list(usable).index(nest.home), usable[nest.home],
+                                [last.index(dim) for dim in nest.dims], retained, sums, sizes)
+        rough += [(least, len(rough) + choice, choice, nest, sizes, estimate)
+                  for choice, least in enumerate(estimate.lower_prices(*price.sums)) if least < limit]
+    best: list[tuple[float, int, Candidate]] = []
+    for least, number, choice, nest, sizes, estimate in sorted(rough, key=lambda item: item[:2]):
+        bar = best[-1][0] if len(best) == most else limit
+        if least >= bar:    # lower prices only rise from here on: nothing that follows can compete
+            break
+        if found := estimate.best_sizes(choice, *price.sums, bar):
+            value, energy, cycles, column = found
+            candidate = _candidate(compiled, nest, estimate.stays(choice), sizes[:, column].astype(int).tolist(),
+                                   OperatingPoint(energy, cycles))
+            best = sorted([*best, (value, number, candidate)], key=lambda item: item[:2])[:most]
+    return [candidate for *_, candidate in best]
+
+
+def _candidate(compiled: CompiledSegment, nest: TileNest, stays: Iterable[tuple[int, int, int, int, int]],
+               tiles: Sequence[int], estimate: OperatingPoint) -> Candidate:
+    """The group with a nest in some tile sizes; `stays`: the operands that stay (`NestEstimate.stays`)."""
+    segment = compiled.segment
+    operands: list[dict[str, Stay]] = [{} for _ in segment.problems]
+    shared: list[dict[str, tuple[int, str]]] = [{} for _ in segment.problems]
+    names = [problem.dataspace_names() for problem in segment.problems]
+    for layer, space, across, first, there in stays:
+        loops = frozenset(dim for index, dim in enumerate(nest.dims) if across >> index & 1)
+        operands[layer][names[layer][space]] = Stay(nest.home, loops)
+        if first >= 0:
+            shared[layer][names[layer][space]] = first, names[first][there]
+    layers = tuple(FusedLayer(problem, {}, staying, brought)
+                   for problem, staying, brought in zip(segment.problems, operands, shared, strict=True))
+    links = tuple(link.staying(replace(nest.divided or Stay(nest.home), across=retained))
+                  for link, retained in zip(segment.links, nest.retained, strict=True))
+    return Candidate(segment, FusedGroup(layers, links, tuple(map(TileLoop, nest.dims, tiles)), segment.repeat,
+                                         sums=nest.sums),
+                     estimate.less(_saved_by_instances(compiled) if nest.divided else NOTHING))
+
+
+def _saved_by_instances(compiled: CompiledSegment) -> OperatingPoint:
+    """The energy by which estimates fall where instances of a level divide the intermediate of two layers.
+
+    Estimates count accesses to the home as the layers by themselves make them, the copy of the intermediate to it, and
+    that each of its words is read there. Tiles that fit single instances make others; the exact evaluation knows them.
+    """
+    segment, bases, home = compiled.segment, compiled.bases, homes(compiled.hardware)[0]
+    words = segment.problems[0].tensor_size(segment.problems[0].output)
+    read = max(words - bases[-1].home_reads.get(home, {}).get(segment.links[0].tensor, 0.0), 0.0)
+    saved = (words + read) * bases[0].costs.read[compiled.hardware.level(home)]
+    saved += sum(base.accesses.get(home, 0.0) for base in bases)
+    return OperatingPoint(segment.repeat * saved, 0.0)

@@ -145,10 +145,8 @@ def evaluate_tiles(hardware: Hardware, groups: Sequence[FusedGroup],
                    known: TileEvaluations | None = None) -> list[tuple[EvaluatedLayer, ...]]:
     """Evaluates every tile shape of every layer of some groups once, all tiles of one layer side by side.
 
-    Args:
-        hardware: architecture and energy tables.
-        groups: groups whose loops, links and levels are sound (`group_legality.structure_violations` is empty).
-        known: tiles of other groups on the same design; new ones are added. None: there are none.
+    Loops, links and levels of the groups are sound (`group_legality.structure_violations` is empty). `known`: tiles of
+    other groups on the same design; new ones are added.
 
     Returns:
         For every group its layers, first to last. A tile without a mapping, or with one that does not cover it, is left
@@ -286,10 +284,6 @@ class GroupTraffic:
     fills: float = 0.0  # words that arrive from the next level outside that keeps the data space
     updates: float = 0.0  # words of an output that arrive from inside
 
-    def plus(self, other: GroupTraffic) -> GroupTraffic:
-        """The sum of both, count by count."""
-        return GroupTraffic(self.reads + other.reads, self.fills + other.fills, self.updates + other.updates)
-
 
 @dataclass(frozen=True)
 class StepCost:
@@ -344,7 +338,7 @@ def group_cost(hardware: Hardware, group: FusedGroup) -> FusedCost:
 
 
 def total_costs(hardware: Hardware,
-                 groups: Sequence[tuple[FusedGroup, Sequence[EvaluatedLayer]]]) -> list[FusedCost]:
+                groups: Sequence[tuple[FusedGroup, Sequence[EvaluatedLayer]]]) -> list[FusedCost]:
     """The costs of legal groups from their evaluated tiles; steps that one machine runs are priced side by side."""
     steps: dict[int, list[tuple[EvaluatedTile, Counts]]] = {}
     places = []     # of each layer, the machine and the first of its classes there
@@ -391,14 +385,8 @@ def cycles_with_operators(hardware: Hardware, group: FusedGroup, layers: float, 
                           memories: Mapping[str, float]) -> tuple[float, dict[str, float]]:
     """Cycles of one run of a group, and those that the multiply-accumulators, each unit and each memory need in it.
 
-    Side by side, the busiest of these sets the time; in turn, times add up.
-
-    Args:
-        hardware: The design.
-        group: The group.
-        layers: Cycles of its layers.
-        operators: The operators between them.
-        memories: Cycles that memories need for words of the layers.
+    Side by side, the busiest of these sets the time; in turn, times add up. `layers`: cycles of the layers; `operators`
+    lie between them; `memories`: cycles that each memory needs for words of the layers.
     """
     busy: defaultdict[str, float] = defaultdict(float, memories)
     for each in operators:
@@ -475,44 +463,30 @@ def operator_choices(hardware: Hardware, group: FusedGroup,
 
 
 def _layer_cost(needed: int, evaluated: EvaluatedLayer, counts: Counts, price: Cost, first: int) -> LayerCost:
-    """Sums over the steps of one layer.
+    """Sums over the steps of one layer, whose counts and prices begin at row `first`.
 
-    Args:
-        needed: multiply-accumulates of the layer without recomputation, those that a mask hides included.
-        evaluated: the layer.
-        counts: access counts of steps, its own among them, with the words that earlier steps left in place.
-        price: their cycles and energies.
-        first: row at which its own begin.
+    `needed`: multiply-accumulates without recomputation, those that a mask hides included. `counts`: with the words
+    that earlier steps left in place.
     """
-    cycles, energy, executed = 0.0, 0.0, 0
-    traffic: dict[tuple[str, str], GroupTraffic] = {}
-    components: Counter[str] = Counter()
-    steps = []
-    for row, (step, times) in enumerate(evaluated.classes.items(), first):
-        tile = evaluated.tiles[step.shape]
+    tiles = [evaluated.tiles[step.shape] for step in evaluated.classes]
+    arch, names = tiles[0].layer.arch, tiles[0].layer.problem.dataspace_names()
+    steps, executed, cycles, energy, arithmetic, wires = list[StepCost](), 0, 0.0, 0.0, 0.0, 0.0
+    levels, words = np.zeros(len(arch.levels)), np.zeros((3, *tiles[0].keep.shape))
+    moved = np.zeros(tiles[0].keep.shape, dtype=bool)   # levels that keep a data space or move words of it
+    for row, (tile, (step, times)) in enumerate(zip(tiles, evaluated.classes.items(), strict=True), first):
         steps.append(StepCost(step.shape, times, float(price.cycles[row]), float(price.energy[row]) + tile.wires))
         cycles += times * steps[-1].cycles
         energy += times * steps[-1].energy_pj
         executed += times * tile.layer.problem.computes
-        components.update(_components(tile, price, row, times))
-        for key, words in _traffic(tile, counts, row, times).items():
-            traffic[key] = traffic.get(key, GroupTraffic()).plus(words)
-    return LayerCost(cycles, energy, executed, max(executed - needed, 0), traffic, dict(components), tuple(steps))
-
-
-def _components(tile: EvaluatedTile, price: Cost, row: int, times: int) -> dict[str, float]:
-    """pJ of each component in `times` steps; levels that are there only for a fan-out have none."""
-    levels = {level.name: times * float(price.level_energy[k, row]) for k, level in enumerate(tile.layer.arch.levels)
-              if not level.is_dummy}
-    arithmetic = {tile.layer.arch.arithmetic.name: times * float(price.compute_energy[row])}
-    return arithmetic | levels | ({NOC: times * tile.wires} if tile.wires else {})
-
-
-def _traffic(tile: EvaluatedTile, counts: Counts, row: int, times: int) -> dict[tuple[str, str], GroupTraffic]:
-    """Words per level and data space in `times` steps, where the level keeps the data space or moves words of it."""
-    names, spaces = tile.layer.arch.level_names(), tile.layer.problem.dataspace_names()
-    reads, fills, updates = (values[..., row] for values in (counts.reads, counts.fills, counts.updates))
-    moved = np.argwhere(tile.keep | (updates > 0) | (reads > 0)).tolist()
-    scale = times * tile.boxes.instances     # [L, 1]; counts are per instance
-    words = np.stack([reads, fills, updates], axis=-1) * scale[..., None]
-    return {(names[level], spaces[t]): GroupTraffic(*words[level, t].tolist()) for level, t in moved}
+        arithmetic += times * float(price.compute_energy[row])
+        levels += times * price.level_energy[:, row]
+        wires += times * tile.wires
+        own = np.stack([counts.reads[..., row], counts.fills[..., row], counts.updates[..., row]])
+        words += own * (times * tile.boxes.instances)   # [L, 1]; counts are per instance
+        moved |= tile.keep | (own[0] > 0) | (own[2] > 0)
+    components = {arch.arithmetic.name: arithmetic} | {
+        level.name: pj for level, pj in zip(arch.levels, levels.tolist(), strict=True)
+        if not level.is_dummy} | ({NOC: wires} if wires else {})    # levels that are there only for a fan-out have none
+    traffic = {(arch.levels[level].name, names[t]): GroupTraffic(*words[:, level, t].tolist())
+               for level, t in np.argwhere(moved).tolist()}
+    return LayerCost(cycles, energy, executed, max(executed - needed, 0), traffic, components, tuple(steps))

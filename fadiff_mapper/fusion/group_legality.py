@@ -73,16 +73,8 @@ def evaluate_group(hardware: Hardware, group: FusedGroup) -> FusedCost:
 
 def checked_costs(hardware: Hardware, groups: Sequence[FusedGroup],
                   known: TileEvaluations | None = None) -> list[tuple[list[Violation], FusedCost | None]]:
-    """Violations of groups and, where there are none, costs, from one evaluation of each tile.
-
-    Args:
-        hardware: architecture and energy tables.
-        groups: any groups; their tiles are evaluated side by side.
-        known: tiles of other groups on the same design; new ones are added. None: there are none.
-
-    Returns:
-        For each group (violations, cost) as of `group_violations` and `group_cost`; None where it cannot run.
-    """
+    """For each group its violations (`group_violations`) and, where there are none, its cost, from one evaluation of
+    each tile, those of all groups side by side. `known` as for `evaluate_tiles`."""
     broken = [structure_violations(hardware, group) for group in groups]
     sound = [number for number, own in enumerate(broken) if not own]
     evaluated = dict(zip(sound, evaluate_tiles(hardware, [groups[number] for number in sound], known), strict=True))
@@ -95,8 +87,9 @@ def checked_costs(hardware: Hardware, groups: Sequence[FusedGroup],
 
 
 def structure_violations(hardware: Hardware, group: FusedGroup) -> list[Violation]:
-    """Violations of a group's loops, links and levels, for which nothing is evaluated."""
-    return list(_structure(hardware, group))
+    """Violations of a group's loops and links or, where these are sound, of what its steps find and of levels; nothing
+    is evaluated."""
+    return list(_graph(hardware, group)) or list(_steps(hardware, group))
 
 
 def tile_violations(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> list[Violation]:
@@ -109,8 +102,8 @@ def _broken(constraint: str, level: str, reason: str, amount: float = 1, limit: 
     return Violation(constraint, level, amount, limit, reason)
 
 
-def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
-    """Number of links, loops, links, second reads, and levels of all tensors that stay."""
+def _graph(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
+    """Number of links, loops, and links."""
     if len(group.links) != len(group.layers) - 1:
         yield _broken("link", "", f"{len(group.layers)} layers with {len(group.links)} links", len(group.links),
                       len(group.layers) - 1)
@@ -121,29 +114,29 @@ def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
     yield from _loop_violations(group)
     for index, (layer, link) in enumerate(zip(group.layers, group.links, strict=False)):
         yield from _link_violations(layer, group.layers[group.reader(index)], link)
+        if link.stay.shares:
+            yield from _share_violations(hardware, group, index)
     for index in range(len(group.layers)):
         tensors = [link.tensor for link in group.into(index)]
         if len(set(tensors)) < len(tensors):
             yield _broken("link", "", f"two layers make the same operand of layer {index + 1}", len(tensors), 1)
         if sum(link.written_pooled or bool(link.elsewhere) for link in group.into(index)) > 1:
             yield _broken("link", "", f"two operands of layer {index + 1} are pooled or put together with others", 2, 1)
-    if any(link.put_together for link in group.links):
-        all_steps = layer_steps(group)
-        for index, link in enumerate(group.links):
-            after, steps = group.layers[group.reader(index)], all_steps[group.reader(index)]
-            along = space_of(after.problem, link.tensor).dimensions - set(link.dims.values())
-            for loop, cut in zip(group.loops, steps.cut, strict=True):
-                if link.put_together and cut in along:
-                    yield _broken("link", "", f"the loop over {loop.dim} cuts {cut}, along which {link.tensor} is put "
-                                  "together with other tensors")
-    if group.second_reads:
-        yield from _second_read_violations(group, layer_steps(group))
-    if any(layer.shared for layer in group.layers):
-        yield from _sharing_violations(group, layer_steps(group))
-    yield from _lasting_violations(group)
+
+
+def _steps(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
+    """Tensors put together, second reads, shared and lasting operands, and levels of all tensors that stay."""
+    all_steps = layer_steps(group)
     for index, link in enumerate(group.links):
-        if link.stay.shares:
-            yield from _share_violations(hardware, group, index)
+        after, steps = group.layers[group.reader(index)], all_steps[group.reader(index)]
+        along = space_of(after.problem, link.tensor).dimensions - set(link.dims.values())
+        for loop, cut in zip(group.loops, steps.cut, strict=True):
+            if link.put_together and cut in along:
+                yield _broken("link", "", f"the loop over {loop.dim} cuts {cut}, along which {link.tensor} is put "
+                              "together with other tensors")
+    yield from _second_read_violations(group, all_steps)
+    yield from _sharing_violations(group, all_steps)
+    yield from _lasting_violations(group, all_steps)
     stays = [stay for layer in group.layers for stay in layer.operands.values()] + [link.stay for link in group.links]
     inside = [group.sums] if group.sums not in ("", hardware.arch.level_names()[-1]) else []
     inside += [group.output_at] if group.output_at else []
@@ -246,14 +239,11 @@ def _there(group: FusedGroup, holder: tuple[int, str], reader: tuple[int, str], 
     return True
 
 
-def _lasting_violations(group: FusedGroup) -> Iterator[Violation]:
+def _lasting_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> Iterator[Violation]:
     """Tensors that are kept from group to group are whole: operands come in word by word, each once, and no later step
     adds to the sums of an output."""
-    if not group.output_at and not any(layer.lasting for layer in group.layers):
-        return
-    all_steps = layer_steps(group)
     for index, (layer, steps) in enumerate(zip(group.layers, all_steps, strict=True)):
-        classes = step_classes(group, layer, steps)
+        classes = step_classes(group, layer, steps) if layer.lasting else {}
         for name, there in layer.lasting.items():
             if name not in layer.operands or name in layer.shared:
                 yield _broken("lasting", "", f"{name} of layer {index + 1} does not stay on the chip by itself")
@@ -433,13 +423,7 @@ def live_words_by_layer(hardware: Hardware, group: FusedGroup, level: int,
     rest. Beside these the level must hold what the one running layer needs: its tile's other data spaces (twice where
     the level is double buffered), the intermediates that it reads and writes, and what later steps use of the others.
     FADiff's eq. (24) adds up weights and activations of all layers instead; LoopTree, too, takes the largest over
-    branches that run one after the other.
-
-    Args:
-        hardware: architecture and energy tables.
-        group: a group with a mapping for every tile.
-        level: index of the level, innermost first.
-        evaluated: the layers with their tiles, of `evaluate_tiles`.
+    branches that run one after the other. `level`: its index; `evaluated`: of `evaluate_tiles`.
     """
     name, bits = hardware.arch.levels[level].name, hardware.arch.levels[level].word_bits
     resident = resident_words(group, [own.steps for own in evaluated], hardware.arch.levels[level])

@@ -101,15 +101,8 @@ class NetworkPrice:
 
 
 def chosen(choices: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> list[int]:
-    """Chooses one operating point for every part, so that the metric of the sums cannot be improved part by part.
-
-    Args:
-        choices: For every part its operating points; the first of each is the starting point.
-        metric: "edp", "energy" or "delay".
-
-    Returns:
-        For every part the index of its point.
-    """
+    """For every part the index of one of its operating points, so that the metric ("edp", "energy" or "delay") of the
+    sums cannot be improved part by part; the first points are where this starts."""
     picks = [0] * len(choices)
     total = summed([part[0] for part in choices])
     while True:
@@ -157,9 +150,6 @@ def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, OperatingPo
         parts: Groups to choose from; several may cover the same layers.
         metric: "edp", "energy" or "delay".
         besides: Energy and cycles of the network that no group changes.
-
-    Returns:
-        Groups that do not overlap, none where no group helps.
     """
     by_end: dict[str, list[CoverPart[Plan]]] = {}
     for part in parts:
@@ -233,18 +223,11 @@ def word_costs(spec: Spec) -> WordCosts:
 
 
 def other_reads(workload: Workload, spec: Spec, metric: str | None = None) -> OperatingPoint:
-    """Energy in pJ and cycles of a network besides its layers.
+    """Energy in pJ and cycles of a network besides its layers; `spec`: any of them on the design.
 
     On a design without compute units whole cycles of reading the other inputs of all element-wise operators; with units
-    all operators without multiply-accumulates, one after the other, which read these inputs, too.
-
-    Args:
-        workload: The network.
-        spec: Any of its layers on the design.
-        metric: As for `operators_alone`.
-
-    Raises:
-        FadiffError: No unit can do an operator.
+    all operators without multiply-accumulates, one after the other, which read these inputs, too (`operators_alone`,
+    also for `metric` and errors).
     """
     if spec.arch.units:
         return operators_alone(workload.vector_operators(), spec.arch, spec.tables, metric)

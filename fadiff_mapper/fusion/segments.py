@@ -163,16 +163,11 @@ def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink,
 
 
 def segments(workload: Workload, longest: int, over: Over = never, *, units: bool = False) -> list[Segment]:
-    """Lists the segments that can run as one step of the network.
+    """Lists the segments of at most so many layers that can run as one step of the network, in the order of their first
+    layers, of equal ones the shorter first.
 
-    Args:
-        workload: The network.
-        longest: Layers of a segment at most; at least two.
-        units: Whether compute units do the operators between layers, which then cost something.
-        over: Tells whether time is over; once true, the longer ones are left out, and maybe some of equal length.
-
-    Returns:
-        Segments in the order of their first layers, of equal ones the shorter first.
+    `units`: whether compute units do the operators between layers, which then cost something. Once `over` is true, the
+    longer segments are left out, and maybe some of equal length.
     """
     nodes = {node.name: node for node in workload.nodes}
     rank = {node.name: index for index, node in enumerate(workload.nodes)}

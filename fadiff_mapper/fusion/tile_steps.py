@@ -159,16 +159,11 @@ def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoo
 
 
 def needed_by_all(first: Sequence[range], again: Sequence[Sequence[range]], retained: bool) -> list[range]:
-    """Points of a tensor's axis that are there in every step of a loop.
+    """Points of a tensor's axis that are there in every step of a loop, which the next layer reads `first` and other
+    readers `again`.
 
-    Args:
-        first: points that the next layer reads, step by step.
-        again: the same for every second read.
-        retained: whether words stay from step to step.
-
-    Returns:
-        In each step the hull of all that is read; where words are retained, from the oldest point that this step or a
-        later one reads up to the last one that any step so far has read.
+    In each step the hull of all that is read; where words are retained from step to step, from the oldest point that
+    this step or a later one reads up to the last one that any step so far has read.
     """
     hulls = []
     for parts in zip(first, *again, strict=True):
@@ -353,8 +348,7 @@ def operand_words(layer: FusedLayer, name: str, group: FusedGroup, steps: LayerS
     """Words of room for an operand that stays, one of `layer.operands`; `steps` are the layer's."""
     space, stay = space_of(layer.problem, name), layer.operands[name]
     if not stay.lines:
-        largest = [max(len(span.done) for span in spans) for spans in steps.spans]
-        return math.prod(space.tile_extents(_held_extents(layer.problem, stay, group, steps, largest)))
+        return math.prod(space.tile_extents(_held_extents(layer.problem, stay, group, steps)))
     whole, axes = space.tile_extents(layer.problem.bounds), []
     for cut, spans in zip(steps.cut, steps.spans, strict=True):
         if cut is None or cut not in space.dimensions:
@@ -377,8 +371,7 @@ def intermediate_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, st
         whole = math.prod(output.tile_extents(_stored_extents(link, bounds)))
         words = _line_words(axes, link.stay, group) * whole // math.prod(axis.whole for axis in axes)
     else:
-        largest = [max(len(span.needed) for span in spans) for spans in steps.spans]
-        held = _held_extents(layer.problem, link.stay, group, steps, largest)
+        held = _held_extents(layer.problem, link.stay, group, steps, needed=True)
         words = math.prod(output.tile_extents(_stored_extents(link, held)))
     return _with_company(link, words)
 
@@ -448,17 +441,15 @@ def sums_words(group: FusedGroup, steps: LayerSteps) -> int:
                        if len(spans) > 1 and loop.dim not in last.output.dimensions)
     if not adding:
         return 0
-    largest = [max(len(span.done) for span in spans) for spans in steps.spans]
-    return math.prod(last.output.tile_extents(_held_extents(last, Stay(group.sums, adding), group, steps, largest)))
+    return math.prod(last.output.tile_extents(_held_extents(last, Stay(group.sums, adding), group, steps)))
 
 
 def statistics_words(group: FusedGroup, steps: LayerSteps) -> int:
     """Words of the maxima and denominators of a softmax in one pass; `steps` are the last layer's."""
     link, last = group.links[-1], group.layers[-1].problem
     rows = last.output.dimensions & set(link.dims.values())
-    largest = [max(len(span.done) for span in spans) for spans in steps.spans]
     stay = Stay(link.stay.level, frozenset(link.dims[own] for own in link.running))
-    held = _held_extents(last, stay, group, steps, largest)
+    held = _held_extents(last, stay, group, steps)
     return STATISTICS * math.prod(held[dim] for dim in rows)
 
 
@@ -478,13 +469,14 @@ def _stored_extents(link: FusedLink, extents: Mapping[str, int]) -> dict[str, in
 
 
 def _held_extents(problem: Problem, stay: Stay, group: FusedGroup, steps: LayerSteps,
-                  largest: list[int]) -> dict[str, int]:
-    """Extents that whole-tile storage holds: `largest` along the dimension that a loop cuts, or the whole dimension
-    where a retaining loop is outside that loop, since its next step walks through all tiles again."""
+                  needed: bool = False) -> dict[str, int]:
+    """Extents that whole-tile storage holds: along the dimension that a loop cuts the most points that are done, or
+    needed, in a step; or the whole dimension where a retaining loop is outside that loop, since its next step walks
+    through all tiles again."""
     extents = dict(problem.bounds)
     for index, cut in enumerate(steps.cut):
         if cut is not None and not any(outer.dim in stay.across for outer in group.loops[:index]):
-            extents[cut] = largest[index]
+            extents[cut] = max(len(span.needed if needed else span.done) for span in steps.spans[index])
     return extents
 
 

@@ -204,13 +204,12 @@ def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: Relaxe
     noise[:, 0] = 0.0
     place = (centre[:, None] + noise * free[:, None]).clamp(curves.lower[:, None], curves.upper[:, None])
     levels = len(network.sites[0].result.spec.arch.levels)
-    most = [limit.most for limit in space.limits]
 
     def design_at(moved: torch.Tensor) -> tuple[RelaxedMachine, torch.Tensor, torch.Tensor]:
         inside = moved.clamp(curves.lower[:, None], curves.upper[:, None])
         design = relaxed_design(curves.at(inside), levels)
         beyond = ((moved - inside.detach()) ** 2).sum(dim=0)
-        for figure, limit in zip(design.bounded, most, strict=True):
+        for figure, limit in zip(design.bounded, space.limits.values(), strict=True):
             beyond = beyond + excess(figure, limit)
         return design.machine, area_exponent * design.area.log(), OUTSIDE * beyond
 

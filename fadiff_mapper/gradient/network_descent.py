@@ -39,7 +39,7 @@ import torch
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware, TileLoop
 from fadiff_mapper.fusion.candidates import candidates_along, cuts_whole
-from fadiff_mapper.fusion.estimates import Candidate, LayerBase, group_bases, homes
+from fadiff_mapper.fusion.estimates import Candidate, CompiledSegment, LayerBase, compiled_segment, group_bases, homes
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, chosen, summed
 from fadiff_mapper.fusion.segments import Segment, chains, segments
 from fadiff_mapper.gradient.adam import adam_step, cooled, one_torch_thread
@@ -326,7 +326,7 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
         for loops in dict.fromkeys(tile_loops(segment, nest, int(restart)) for restart in np.flatnonzero(fused)):
             sizes.setdefault(tuple(loop.dim for loop in loops), set()).add(tuple(loop.tile for loop in loops))
     return {key: [candidate for dims, tiles in sizes.items() for candidate in _candidates(
-                hardware, segment, dims, tiles, group_bases(segment, bases), price)]
+                compiled_segment(hardware, segment, group_bases(segment, bases)), dims, tiles, price)]
             for key, (segment, sizes) in proposed.items() if not stopped()}
 
 
@@ -345,21 +345,21 @@ def tile_loops(segment: Segment, nest: Nest, column: int) -> tuple[TileLoop, ...
     return tuple(sorted(loops, key=lambda loop: loop.dim not in last.output.dimensions))
 
 
-def _candidates(hardware: Hardware, segment: Segment, dims: tuple[str, ...], tiles: Collection[tuple[int, ...]],
-                bases: Sequence[LayerBase], price: NetworkPrice) -> list[Candidate]:
+def _candidates(compiled: CompiledSegment, dims: tuple[str, ...], tiles: Collection[tuple[int, ...]],
+                price: NetworkPrice) -> list[Candidate]:
     """Candidates in one order of loops; where none fits without a loop, with a loop over the largest dimension to
     cut."""
-    candidates = candidates_along(hardware, segment, dims, bases, price)
+    candidates = candidates_along(compiled, dims, price)
     if dims:
-        candidates += candidates_along(hardware, segment, dims, bases, price, tiles)
+        candidates += candidates_along(compiled, dims, price, tiles)
     if dims or candidates:
         return candidates
-    last = segment.problems[-1]
+    segment, last = compiled.segment, compiled.segment.problems[-1]
     cut = [dim for dim in segment.links[-1].dims.values()
            if dim in last.output.dimensions and not cuts_whole(segment, dim)]
     if not cut:
         return []
-    return candidates_along(hardware, segment, (max(cut, key=lambda dim: last.bounds[dim]),), bases, price)
+    return candidates_along(compiled, (max(cut, key=lambda dim: last.bounds[dim]),), price)
 
 
 def decoded_layers(results: Sequence[Result], network: RelaxedNetwork,
@@ -377,19 +377,12 @@ def decoded_layers(results: Sequence[Result], network: RelaxedNetwork,
     return mappings
 
 
-def best_together(mappings: Sequence[Sequence[Result]], times: Sequence[int], metric: str) -> list[Result]:
-    """Chooses one mapping for each distinct layer, which runs so many `times`, so that the whole network is best."""
-    points = [[OperatingPoint(mapped.stats.energy_pj, mapped.stats.cycles).times(count) for mapped in own]
-              for own, count in zip(mappings, times, strict=True)]
-    return [own[pick] for own, pick in zip(mappings, chosen(points, metric), strict=True)]
-
-
 def descended_network(workload: Workload, results: Sequence[Result], metric: str, seed: int,
-                      over: Over, model: str = "refined", alone: bool = False) -> DescendedNetwork | None:
+                      over: Over, model: str = "refined") -> DescendedNetwork | None:
     """Descends on a network whose layers are mapped (FADiff's method); None where nothing can be fused.
 
     The descent has one home of intermediates, the outermost possible; candidates are tried in all possible homes.
-    `results`: the best unfused mapping of each distinct layer; `alone`: whether the descent's groups are the only ones.
+    `results`: the best unfused mapping of each distinct layer.
     """
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)
@@ -406,7 +399,10 @@ def descended_network(workload: Workload, results: Sequence[Result], metric: str
                    over: Over) -> dict[Hashable, list[Candidate]]:
         return decoded_groups(hardware, segments, network, ended, bases, price, over)
 
-    return DescendedNetwork(best_together(decoded_layers(results, network, ended),
-                                          [entry.times for entry in workload.distinct()], metric),
+    # one mapping for each distinct layer, so that the whole network is best
+    mappings = decoded_layers(results, network, ended)
+    picked = chosen([[OperatingPoint(mapped.stats.energy_pj, mapped.stats.cycles).times(entry.times) for mapped in own]
+                     for own, entry in zip(mappings, workload.distinct(), strict=True)], metric)
+    return DescendedNetwork([own[pick] for own, pick in zip(mappings, picked, strict=True)],
                             {pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()},
-                            candidates, alone)
+                            candidates)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.base.deadline import Over
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion import Hardware
@@ -27,7 +27,6 @@ from fadiff_mapper.inference.blocks import ends_network, layer_network
 from fadiff_mapper.inference.language_model import LanguageModel, TracedModel
 from fadiff_mapper.inputs.native.arch import cycle_seconds
 from fadiff_mapper.inputs.native.problem import literal_bits, with_bits
-from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import Map, known, mapping
@@ -92,6 +91,11 @@ class BatchOutcome:
     cache_words: int  # words that are cached behind the last token
     weights_in: str  # the memory that holds weights and what passes between operators
     cache_in: str  # the memory that holds the cache
+
+    @property
+    def further_token_s(self) -> tuple[float, float] | None:
+        """Seconds of the first and the last token behind the prefill; None where there is none."""
+        return (self.steps[0][1], self.steps[-1][1]) if self.steps else None
 
     @property
     def seconds(self) -> float:
@@ -194,70 +198,42 @@ class Step:
     count: int
 
 
-Homes = dict[int, tuple[int, int]]
-"""Batch -> the levels that hold weights (with what passes between operators) and cache."""
-
-
 @dataclass(frozen=True)
-class StepCosts:
-    """The costs of some steps on a design."""
+class InferenceQuestion:
+    """The question for the cost of an inference; fields are the arguments of `api.infer`."""
 
-    arch: Architecture
-    cycle_s: float  # seconds of a cycle
-    homes: Homes
-    mapped: tuple[Result, ...]  # the mapping of every distinct problem
-    shares: tuple[tuple[OperatorShare, ...], ...]  # of each step
+    model: LanguageModel | TracedModel
+    design: Design
+    batch: Sequence[int]
+    prompt: int
+    generate: int
+    frequency: float | None
+    metric: str
+    seed: int
+    jobs: int | None
+    energy: str
+    strict: bool
+    bits: Any
+    fold: bool
+    fuse: bool
+    stopped: Over
 
 
-def infer(model: LanguageModel | TracedModel, design: Design, *, batch: Sequence[int] = (1,), prompt: int = 2048,
-          generate: int = 512, frequency: float | None = None, metric: str = "edp", seed: int = 0,
-          jobs: int | None = None, energy: str = "bundled", strict: bool = True,
-          bits: Mapping[str, Any] | None = None, fold: bool = True, fuse: bool = False,
-          stopped: Over = never) -> InferenceResult:
-    """Finds time and energy of an inference; arguments and errors are those of `api.infer`."""
-    _check(model, batch, prompt, generate, frequency)
-    if fuse and bits:
-        raise FadiffError("fuse: found with bits; accepted: one of them, as operators in groups work on whole words")
-    steps = [step if fold else replace(step, network=step.network.unfolded())
+def infer(question: InferenceQuestion) -> InferenceResult:
+    """Finds time and energy of an inference; errors are those of `api.infer`."""
+    model, batch, prompt, generate = question.model, question.batch, question.prompt, question.generate
+    _check(question)
+    steps = [step if question.fold else replace(step, network=step.network.unfolded())
              for number in batch for step in _steps(model, number, prompt, generate)]
     kinds = {step.layers: Counter(step.network.rearrangements()) for step in reversed(steps)}
-    costs = step_costs(model, design, steps, dict.fromkeys(batch, prompt + generate - 1), frequency=frequency,
-                       metric=metric, seed=seed, jobs=jobs, energy=energy, strict=strict, bits=bits, fuse=fuse,
-                       stopped=stopped)
-    arch, cycle_s, operators = costs.arch, costs.cycle_s, tuple(share for step in costs.shares for share in step)
-    outcomes = tuple(_outcome(model, number, prompt, generate, cycle_s, operators, [
-        arch.levels[level].name for level in costs.homes[number]]) for number in batch)
-    return InferenceResult(model, arch.name.removesuffix("_top_level"), prompt, generate, cycle_s,
+    found = mapped_steps(question, steps, dict.fromkeys(batch, prompt + generate - 1))
+    operators = tuple(share for step in found.steps for share in found.shares(step))
+    arch = found.spec.arch
+    outcomes = tuple(_outcome(model, number, prompt, generate, found.cycle_s, operators, [
+        arch.levels[level].name for level in found.homes[number]]) for number in batch)
+    return InferenceResult(model, arch.name.removesuffix("_top_level"), prompt, generate, found.cycle_s,
                            arch.arithmetic.instances, arch.levels[-1].total_bandwidth, outcomes, operators,
-                           costs.mapped, dict(sum(kinds.values(), Counter())), fuse)
-
-
-def step_costs(model: LanguageModel | TracedModel, design: Design, steps: Sequence[Step], lengths: Mapping[int, int], *,
-               frequency: float | None, metric: str, seed: int, jobs: int | None, energy: str, strict: bool,
-               bits: Mapping[str, Any] | None, stopped: Over, fuse: bool = False) -> StepCosts:
-    """Maps every distinct problem of some steps once, and charges all of their operators.
-
-    `lengths` are the tokens whose cache has to be held, by batch; the other arguments are those of `infer`.
-    """
-    tensors = _tensors(bits or {})
-    steps = [replace(step, network=_with_bits(step.network, tensors)) for step in steps]
-    every = Workload(model.name, tuple(node for step in steps for node in step.network.layers), ())
-    specs = specs_of(every, design, energy, strict, stopped)
-    cycle_s = 1 / frequency if frequency else cycle_seconds(specs[0].arch, specs[0].literal)
-    if cycle_s is None:
-        raise FadiffError("the design has no clock; accepted: global_cycle_seconds among the attributes of its "
-                          "outermost container, or --frequency HZ")
-    homes = {number: _homes(model, number, length, steps, specs[0], tensors) for number, length in lengths.items()}
-    spec_of = {entry.layer.key: spec for entry, spec in zip(every.distinct(), specs, strict=True)}
-    wanted = list(dict.fromkeys((_home(step, node.name, homes), node.layer.key) for step in steps
-                                for node in step.network.layers if node.layer))
-    mapped = map_layers([_up_to(spec_of[key], level) for level, key in wanted],
-                        SearchOptions((metric,), seed, threads=jobs), stopped=stopped, bounds=False)
-    results = dict(zip(wanted, mapped, strict=True))
-    options = NetworkOptions(metric, fuse, seed, threads=jobs)
-    return StepCosts(specs[0].arch, cycle_s, homes, tuple(mapped), tuple(
-        tuple(_shares(step, results, homes, specs[0], tensors, metric, _groups(step, results, homes, options, stopped)))
-        for step in steps))
+                           tuple(found.results.values()), dict(sum(kinds.values(), Counter())), question.fuse)
 
 
 TENSORS = ("Weights", "Cache", "Activations")
@@ -266,15 +242,7 @@ ATTENTION = ("attention.scores", "attention.cap", "attention.softmax", "attentio
 """The nodes that work on the cache, and so from the memory that holds it."""
 
 
-def _tensors(bits: Mapping[str, Any]) -> dict[str, DataSpace]:
-    """Weights, Cache and Activations as data spaces with these bits of elements; without, an element is a word."""
-    given = mapping(dict(bits) if isinstance(bits, Mapping) else bits, Where("bits"))
-    for name in given:
-        known(name, given.at(name), TENSORS, "tensor")
-    return {space.name: space for space in with_bits([DataSpace(name, ()) for name in TENSORS], given)}
-
-
-def _with_bits(network: Workload, tensors: dict[str, DataSpace]) -> Workload:
+def _with_bits(network: Workload, tensors: Mapping[str, DataSpace]) -> Workload:
     """The network with the bits of elements in every problem; keys and values are the cache's."""
     def of(node: Node, layer: Operator) -> Node:
         right = ("Weights" if "Weights" not in node.operands else "Cache" if node.name in ATTENTION else "Activations")
@@ -288,7 +256,7 @@ def _with_bits(network: Workload, tensors: dict[str, DataSpace]) -> Workload:
 
 
 def _homes(model: LanguageModel | TracedModel, batch: int, length: int, steps: Sequence[Step], spec: Spec,
-           tensors: dict[str, DataSpace]) -> tuple[int, int]:
+           tensors: Mapping[str, DataSpace]) -> tuple[int, int]:
     """The innermost memory that holds all weights and the largest operator's tensors, and the innermost one, from there
     on, that holds the cache as well; the outermost one holds whatever others do not."""
     passing = max(sum(math.prod(shapes[name] or ()) for name in {node.name, *node.inputs})
@@ -310,11 +278,6 @@ def _homes(model: LanguageModel | TracedModel, batch: int, length: int, steps: S
     return outermost if first is None else first, outermost
 
 
-def _home(step: Step, node: str, homes: Homes) -> int:
-    """The level from which a node of a step runs."""
-    return homes[step.batch][node in ATTENTION]
-
-
 def _up_to(spec: Spec, level: int) -> Spec:
     """The problem on the design without the memories further out."""
     named = tuple(one for one in spec.arch.named_interconnects if max(one.inwards or 0, one.outwards or 0) <= level)
@@ -322,8 +285,10 @@ def _up_to(spec: Spec, level: int) -> Spec:
                    constraints=replace(spec.constraints, levels=spec.constraints.levels[:level + 1]))
 
 
-def _check(model: LanguageModel | TracedModel, batch: Sequence[int], prompt: int, generate: int,
-           frequency: float | None) -> None:
+def _check(question: InferenceQuestion) -> None:
+    """Raises FadiffError for a number out of range, or for more than the model or its groups can do."""
+    model, batch, prompt, generate = question.model, question.batch, question.prompt, question.generate
+    frequency = question.frequency
     for name, values in (("batch", batch), ("prompt", [prompt]), ("generate", [generate])):
         for value in values or [0]:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -342,6 +307,8 @@ def _check(model: LanguageModel | TracedModel, batch: Sequence[int], prompt: int
     elif prompt + generate > model.context:
         raise FadiffError(f"prompt: found {prompt} tokens and {generate} to generate, {model.name} is made for "
                           f"{model.context}; accepted: at most so many together")
+    if question.fuse and question.bits:
+        raise FadiffError("fuse: found with bits; accepted: one of them, as operators in groups work on whole words")
 
 
 def lengths_of(model: LanguageModel | TracedModel, prompt: int, generate: int) -> tuple[int, ...]:
@@ -371,48 +338,89 @@ def _steps(model: LanguageModel | TracedModel, batch: int, prompt: int, generate
         yield Step("decode", batch, length, steps, "ends", ends_network(model, batch, 1), 1)
 
 
-def _groups(step: Step, results: Mapping[tuple[int, Hashable], Result], homes: Homes, options: NetworkOptions,
-            stopped: Over) -> tuple[GroupInNetwork, ...]:
-    """The fused groups of a step; none where the cache lies further out than the weights."""
-    level, cache = homes[step.batch]
-    if not options.fuse or level != cache:
-        return ()
-    mapped = [results[level, entry.layer.key] for entry in step.network.distinct()]
-    return plan_network(step.network, tuple(result.spec for result in mapped), options, mapped=mapped,
-                        clock=PlanningClock(None, stopped)).groups
+@dataclass(frozen=True)
+class MappedSteps:
+    """Some steps on a design, with a mapping of every distinct problem."""
+
+    question: InferenceQuestion
+    steps: Sequence[Step]  # with the bits of elements in every problem
+    spec: Spec  # the design with any problem
+    cycle_s: float  # seconds of a cycle
+    homes: Mapping[int, tuple[int, int]]  # batch -> levels of weights, with what passes between operators, and cache
+    tensors: Mapping[str, DataSpace]  # `TENSORS` with the bits of their elements
+    results: Mapping[tuple[int, Hashable], Result]  # by the level from which a problem runs, and its key
+
+    def home(self, step: Step, node: str) -> int:
+        """The level from which a node of a step runs."""
+        return self.homes[step.batch][node in ATTENTION]
+
+    def groups(self, step: Step) -> tuple[GroupInNetwork, ...]:
+        """The fused groups of a step; none where the cache lies further out than the weights."""
+        level, cache = self.homes[step.batch]
+        if not self.question.fuse or level != cache:
+            return ()
+        mapped = [self.results[level, entry.layer.key] for entry in step.network.distinct()]
+        options = NetworkOptions(self.question.metric, True, self.question.seed, threads=self.question.jobs)
+        return plan_network(step.network, tuple(result.spec for result in mapped), options, mapped=mapped,
+                            clock=PlanningClock(None, self.question.stopped)).groups
+
+    def shares(self, step: Step) -> Iterator[OperatorShare]:
+        """The operators of a step in order; a fused group in the place of its last layer."""
+        vectors = {operator.node: operator for operator in step.network.vector_operators()}
+        inside = {name: group for group in self.groups(step) for name in (
+            *group.nodes, *(between for link in links_within(step.network, group.nodes) for between in link.through))}
+        for node in step.network.nodes:
+            operator = vectors.get(node.name)
+            if group := inside.get(node.name):
+                if node.name == group.nodes[-1]:
+                    yield _group_share(step, group, [own for name, own in vectors.items() if inside.get(name) is group],
+                                       _up_to(self.spec, self.homes[step.batch][0]))
+            elif node.layer:
+                result = self.results[self.home(step, node.name), node.layer.key]
+                stats = result.stats
+                busy = {str(stats.arithmetic["name"]): float(stats.arithmetic["cycles"])}
+                for memory, level in zip(stats.levels, result.spec.arch.levels, strict=True):
+                    busy[level.name] = memory_cycles(level, *(  # words at the bandwidth that the mapping takes
+                        memory["cycles"] * sum(space[port] for space in memory["dataspaces"].values())
+                        for port in ("read_bandwidth", "write_bandwidth")))
+                yield _share(step, node.name, node.op, str(stats.arithmetic["name"]), step.count * node.layer.repeat,
+                             busy, macs=node.layer.problem.computes, operations=0, cycles=stats.cycles,
+                             energy_pj=stats.energy_pj, outermost_words=stats.of("last_level_accesses"))
+            elif operator:
+                cost, words = VectorCost(NOT_COUNTED, 0, 0, NOT_COUNTED, {NOT_COUNTED: 0}), 0
+                if self.spec.arch.units:
+                    arch = _up_to(self.spec, self.home(step, node.name)).arch
+                    words = operator.read + operator.written
+                    cost = on_best_unit(vector_costs(operator, arch, self.spec.tables, self.tensors["Activations"]),
+                                        self.question.metric)
+                yield _share(step, node.name, node.op, cost.unit, step.count, cost.busy, macs=0,
+                             operations=sum(operator.operations.values()), cycles=cost.cycles,
+                             energy_pj=cost.energy_pj, outermost_words=words)
 
 
-def _shares(step: Step, results: Mapping[tuple[int, Hashable], Result], homes: Homes, spec: Spec,
-            tensors: dict[str, DataSpace], metric: str, groups: Sequence[GroupInNetwork]) -> Iterator[OperatorShare]:
-    """The operators of a step in order; a fused group in the place of its last layer."""
-    vectors = {operator.node: operator for operator in step.network.vector_operators()}
-    inside = {name: group for group in groups for name in (
-        *group.nodes, *(between for link in links_within(step.network, group.nodes) for between in link.through))}
-    for node in step.network.nodes:
-        operator = vectors.get(node.name)
-        if group := inside.get(node.name):
-            if node.name == group.nodes[-1]:
-                yield _group_share(step, group, [own for name, own in vectors.items() if inside.get(name) is group],
-                                   _up_to(spec, homes[step.batch][0]))
-        elif node.layer:
-            result = results[_home(step, node.name, homes), node.layer.key]
-            stats = result.stats
-            busy = {str(stats.arithmetic["name"]): float(stats.arithmetic["cycles"])}
-            for memory, level in zip(stats.levels, result.spec.arch.levels, strict=True):
-                busy[level.name] = memory_cycles(level, *(  # words at the bandwidth that the mapping takes
-                    memory["cycles"] * sum(space[port] for space in memory["dataspaces"].values())
-                    for port in ("read_bandwidth", "write_bandwidth")))
-            yield _share(step, node.name, node.op, str(stats.arithmetic["name"]), step.count * node.layer.repeat, busy,
-                         macs=node.layer.problem.computes, operations=0, cycles=stats.cycles,
-                         energy_pj=stats.energy_pj, outermost_words=stats.of("last_level_accesses"))
-        elif operator:
-            cost, words = VectorCost(NOT_COUNTED, 0, 0, NOT_COUNTED, {NOT_COUNTED: 0}), 0
-            if spec.arch.units:
-                arch, words = _up_to(spec, _home(step, node.name, homes)).arch, operator.read + operator.written
-                cost = on_best_unit(vector_costs(operator, arch, spec.tables, tensors["Activations"]), metric)
-            yield _share(step, node.name, node.op, cost.unit, step.count, cost.busy, macs=0,
-                         operations=sum(operator.operations.values()), cycles=cost.cycles, energy_pj=cost.energy_pj,
-                         outermost_words=words)
+def mapped_steps(question: InferenceQuestion, steps: Sequence[Step], lengths: Mapping[int, int]) -> MappedSteps:
+    """Maps every distinct problem of some steps once; `lengths` are the tokens whose cache has to be held, by batch."""
+    given = mapping(dict(question.bits) if isinstance(question.bits, Mapping) else question.bits, Where("bits"))
+    for name in given:
+        known(name, given.at(name), TENSORS, "tensor")
+    tensors = {space.name: space for space in with_bits([DataSpace(name, ()) for name in TENSORS], given)}
+    steps = [replace(step, network=_with_bits(step.network, tensors)) for step in steps]
+    every = Workload(question.model.name, tuple(node for step in steps for node in step.network.layers), ())
+    specs = specs_of(every, question.design, question.energy, question.strict, question.stopped)
+    cycle_s = 1 / question.frequency if question.frequency else cycle_seconds(specs[0].arch, specs[0].literal)
+    if cycle_s is None:
+        raise FadiffError("the design has no clock; accepted: global_cycle_seconds among the attributes of its "
+                          "outermost container, or --frequency HZ")
+    homes = {number: _homes(question.model, number, length, steps, specs[0], tensors)
+             for number, length in lengths.items()}
+    found = MappedSteps(question, steps, specs[0], cycle_s, homes, tensors, {})
+    spec_of = {entry.layer.key: spec for entry, spec in zip(every.distinct(), specs, strict=True)}
+    wanted = list(dict.fromkeys((found.home(step, node.name), node.layer.key) for step in steps
+                                for node in step.network.layers if node.layer))
+    mapped = map_layers([_up_to(spec_of[key], level) for level, key in wanted],
+                        SearchOptions((question.metric,), question.seed, threads=question.jobs),
+                        stopped=question.stopped, bounds=False)
+    return replace(found, results=dict(zip(wanted, mapped, strict=True)))
 
 
 def _group_share(step: Step, fused: GroupInNetwork, operators: Sequence[VectorOperator], spec: Spec) -> OperatorShare:

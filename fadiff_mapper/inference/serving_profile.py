@@ -8,18 +8,15 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
 
-from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.text_formats import csv_text
 from fadiff_mapper.inference.blocks import ends_network, layer_network
-from fadiff_mapper.inference.infer import ATTENTION, Step, step_costs
+from fadiff_mapper.inference.infer import ATTENTION, InferenceQuestion, Step, mapped_steps
 from fadiff_mapper.inference.language_model import LanguageModel, TracedModel
 from fadiff_mapper.inputs.yaml.dump import dump
-from fadiff_mapper.network.one_design import Design
 
 FEWEST = 16  # tokens of the smallest chunk, and of the smallest cache but none: as in LLMServingSim's own profiles
 NORMS = ("attention.norm", "attention.sum", "mlp.norm", "mlp.sum")
@@ -53,14 +50,13 @@ def doubled(first: int, last: int) -> list[int]:
     return numbers if last <= first else [*numbers, last]
 
 
-def serving_profile(model: LanguageModel, design: Design, *, sequences: int, prompt: int, generate: int,
-                    frequency: float | None = None, metric: str = "edp", seed: int = 0, jobs: int | None = None,
-                    energy: str = "bundled", strict: bool = True, bits: Mapping[str, Any] | None = None,
-                    stopped: Over = never) -> dict[str, dict[str, str]]:
-    """Folder -> name -> text of the tables, up to so many sequences, tokens of a prompt, and tokens generated.
+def serving_profile(question: InferenceQuestion) -> dict[str, dict[str, str]]:
+    """Folder -> name -> text of the tables, up to the largest batch, the tokens of the prompt, and those generated.
 
-    Arguments and errors are those of `api.infer`; of `describable` models alone.
+    Errors are those of `api.infer`; of `describable` models alone.
     """
+    model, sequences, prompt = describable(question.model), max(question.batch), question.prompt
+    generate = question.generate
     layers, = model.layers
     tokens, batches = doubled(1, prompt), doubled(1, sequences)
     chunks, caches = doubled(FEWEST, prompt), [0, *doubled(FEWEST, prompt + generate - 1)]
@@ -70,9 +66,8 @@ def serving_profile(model: LanguageModel, design: Design, *, sequences: int, pro
     networks = {("layer", *run): layer_network(model, layers, *run) for run in runs} | {
         ("ends", *end, 0): ends_network(model, *end) for end in ends}
     steps = [Step(kind, batch, cached, 1, kind, network, 1) for (kind, batch, _, cached), network in networks.items()]
-    found = step_costs(model, design, steps, {step.batch: prompt + generate - 1 for step in steps}, frequency=frequency,
-                       metric=metric, seed=seed, jobs=jobs, energy=energy, strict=strict, bits=bits, stopped=stopped)
-    shares = dict(zip(networks, found.shares, strict=True))
+    found = mapped_steps(question, steps, {step.batch: prompt + generate - 1 for step in steps})
+    shares = {key: tuple(found.shares(step)) for key, step in zip(networks, found.steps, strict=True)}
 
     def time(kind: str, batch: int, count: int, cached: int, names: Sequence[str],
              without: Sequence[str] = ()) -> float:
@@ -109,6 +104,6 @@ def serving_profile(model: LanguageModel, design: Design, *, sequences: int, pro
         tables["moe.csv"] = csv_text(("tokens", "activated_experts", "time_us"), (
             (count, min(count * layers.used, layers.experts), time("layer", 1, count, 0, ("mlp", "shared"), NORMS))
             for count in tokens))
-    meta = {"hardware": found.arch.name, "model": model.name, "tp_degrees": [1], "skew_fit": {"enabled": False},
+    meta = {"hardware": found.spec.arch.name, "model": model.name, "tp_degrees": [1], "skew_fit": {"enabled": False},
             "engine_effective": {"max_num_batched_tokens": prompt, "max_num_seqs": sequences}}
     return {"": {"meta.yaml": dump(meta)}, "tp1": tables}

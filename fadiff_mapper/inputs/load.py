@@ -26,15 +26,15 @@ from fadiff_mapper.inputs.native.units import read_units
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import IDLE_OPTIONS, MAPPER
 from fadiff_mapper.inputs.spec.mapping import Mapping
-from fadiff_mapper.inputs.spec.spec import METRICS, WARNING, MapperOptions, Spec
+from fadiff_mapper.inputs.spec.spec import WARNING, MapperOptions, Spec
 from fadiff_mapper.inputs.spec.tables import Tables, missing_actions
 from fadiff_mapper.inputs.v04.document import is_v04, translate
+from fadiff_mapper.inputs.v04.nodes import inherit
 from fadiff_mapper.inputs.yaml.load import combined, load_file, load_files
-from fadiff_mapper.inputs.yaml.located import Map, Reader, known, mapping, plain, sequence, with_places
+from fadiff_mapper.inputs.yaml.located import Map, Reader, mapping, plain, with_places
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
-ARCHITECTURE_KEYS = ("architecture", "arch")
-"""Both spellings that Timeloop reads."""
+ARCHITECTURE_KEYS = ("architecture", "arch")  # both spellings that Timeloop reads
 READ_KEYS = (*ARCHITECTURE_KEYS, "arch_constraints", "architecture_constraints", "mapspace", "mapspace_constraints",
              "constraints", "problem", "mapping", "mapper", "ERT", "ART", "sparse_optimizations", "units")
 """Sections that are interpreted here; messages list them as the accepted ones."""
@@ -44,12 +44,10 @@ PASSED_ON = ("compound_components", "components", "variables", "globals", "ERT_s
 REFUSED = {"layout": "data layouts are not modelled",
            **dict.fromkeys(("arch_space_sweep", "arch_spec"), "sweeps over architectures are not supported")}
 """Sections of valid Timeloop input that are not modelled here -> why."""
-UNSET = (None, False, -1, "timeloop-mapper")
-"""Values by which Timeloop's front end says that an option is not used; they need no word."""
+UNSET = (None, False, -1, "timeloop-mapper")  # the front end's values of an option that is not used
 Source = str | os.PathLike[str] | AnyMapping[str, Any]
 """A YAML file by its path, a bundled file as `bundled:NAME`, or one dict with the sections of an input."""
-YAML = (".yaml", ".yml")
-"""Endings of the files that are read from a folder on the command line."""
+YAML = (".yaml", ".yml")  # endings of the files that are read from a folder on the command line
 
 
 def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled",
@@ -184,11 +182,8 @@ def _having_bits(document: Map, bits: AnyMapping[str, Any]) -> Map:
         return document
     inside = isinstance(problem.get("instance"), Map)  # in the oldest form bounds lie beside `shape`
     instance = problem["instance"] if inside else problem
-    written, given = instance.get("bits") or {}, with_places(dict(bits), Where("bits"))
-    places = written.places if isinstance(written, Map) else {}
-    places = {**places, **{name: given.at(name) for name in given}}
-    instance = instance.having({**instance, "bits": Map({**written, **given}, where=instance.at("bits"),
-                                                        places=places)})
+    written = mapping(instance.get("bits") or {}, instance.at("bits"))
+    instance = instance.having({**instance, "bits": inherit(written, with_places(dict(bits), Where("bits")))})
     return document.having({**document, "problem": problem.having({**problem, "instance": instance}) if inside
                             else instance})
 
@@ -214,10 +209,9 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     document, leniency = _having_bits(document, bits) if bits else document, Leniency(strict)
     if is_v04(document) and not document.get("problem"):
         raise _lacking(document, ["problem"])  # which the translation reads
-    translation = translate(document, leniency) if is_v04(document) else None
-    keys = STRICT if translation else leniency  # the front end for v0.4 refuses unknown keys, the binaries do not
-    if translation:
-        document = translation.document
+    keys, read = leniency, None  # the binaries put up with unknown keys, the front end for v0.4 does not
+    if is_v04(document):
+        keys, (document, read) = STRICT, translate(document, leniency)
     accepted = [*READ_KEYS, *PASSED_ON]
     problems = [f'{document.at(key)}: "{key}" is not supported: {REFUSED[key]}'
                 for key in document if key in REFUSED and document[key]]
@@ -238,8 +232,8 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         return read(document[name], document.at(name), *arguments) if document.get(name) else None
 
     # The translation of v0.4 has read the problem already, as constraints there speak of its dimensions.
-    problem, literal_problem, problem_notes = translation.problem if translation else read_problem(
-        document["problem"], document.at("problem"), keys, leniency)
+    problem, literal_problem, problem_notes = read or read_problem(document["problem"], document.at("problem"), keys,
+                                                                   leniency)
     names = problem.dataspace_names()
     arch = (like.arch if like is not None and strict and like.arch.native == {arch_key: document[arch_key]}
             and {name for level in like.arch.levels for name in level.bandwidth_scale} <= {*names}
@@ -266,15 +260,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
 def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperOptions:
     """Reads the mapper section; options that change nothing here may be written with hyphens."""
     reader = Reader(underscored(mapping(node, where)), leniency, MAPPER)
-    written = reader.read("optimization_metric")
-    at = reader.at(next((name for name in MAPPER["optimization_metric"].spellings if name in reader.node),
-                        "optimization_metric"))
-    metrics: tuple[str, ...] = ()
-    if isinstance(written, str):
-        metrics = (known(written, at, METRICS),)
-    elif written is not None:
-        metrics = tuple(known(str(value), place, METRICS) for value, place in sequence(written, at).placed())
-    threads = reader.read("num_threads")
+    metrics, threads = reader.read("optimization_metric"), reader.read("num_threads")
     ignored = tuple((name, why) for name, why in IDLE_OPTIONS.items() if reader.read(name) not in UNSET)
     reader.finish(" in the mapper section")
     return MapperOptions(metrics or ("edp",), threads, ignored)

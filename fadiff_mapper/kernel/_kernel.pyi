@@ -21,6 +21,7 @@ class _Table:
 # Layers.
 
 UNLIMITED: float
+MOST_CALLS: float
 MOST_RECEIVERS: int
 
 class InterconnectKind(_Enum):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace fadiff {
 
@@ -60,11 +61,9 @@ Correction::Run Correction::run_of(const std::vector<double>& inner, const std::
 double Correction::price(const Layer& layer, const Run& run) const {
     const DataSpace& space = layer.spaces[inputs];
     double pixels = 1, all_pixels = 1;
-    for (const int d : positions) {
-        if (!among(sliding, d)) {
-            pixels *= run.tile[d], all_pixels *= run.bounds[d];
-            continue;
-        }
+    for (const int d : positions)
+        if (!among(sliding, d)) pixels *= run.tile[d], all_pixels *= run.bounds[d];
+    for (const int d : sliding) {
         std::size_t r = 0;
         while (space.ranks[r].terms.size() < 2 || !(space.ranks[r].dims >> d & 1)) ++r;
         const double stride = space.move[r * layer.dims + d];
@@ -88,17 +87,21 @@ double Correction::price(const Layer& layer, const Run& run) const {
     for (const int d : positions) beside *= d == stream ? 1 : run.tile[d];
     const double along = stream < 0 ? 1 : run.tile[stream];
 
-    const double parts[] = {
-        tile + (run.product ? 0 : convolution), steps * run.steps,
-        streams * run.blocks * beside * up(along / run.side) * std::min(run.side, WIDEST),
-        input_beats * input.beats + input_misses * input.misses + input_lines * input.lines + weight_beats * weight.beats
-            + weight_misses * weight.misses + weight_lines * weight.lines + weight_pages * weight.pages
-            + output_misses * output.misses / run.partial};
-    const double once = (launch + first_tile * (input.beats + weight.beats)) / run.tiles;
-    const double longest = *std::max_element(std::begin(parts), std::end(parts));
+    // The features, in their order in Python, with the part of the machine that each occupies.
+    enum Part { START_UP, COMPUTE, STREAMS, MEMORY, ONCE };
+    const std::pair<Part, double> features[FEATURES] = {
+        {START_UP, 1}, {START_UP, run.product ? 0 : 1}, {COMPUTE, run.steps},
+        {STREAMS, run.blocks * beside * up(along / run.side) * std::min(run.side, WIDEST)},
+        {MEMORY, input.beats}, {MEMORY, input.misses}, {MEMORY, input.lines},
+        {MEMORY, weight.beats}, {MEMORY, weight.misses}, {MEMORY, weight.lines}, {MEMORY, weight.pages},
+        {MEMORY, output.misses / run.partial}, {ONCE, 1 / run.tiles}, {ONCE, (input.beats + weight.beats) / run.tiles}};
+    double cycles[ONCE + 1] = {};
+    for (int feature = 0; feature < FEATURES; ++feature)
+        cycles[features[feature].first] += coefficients[feature] * features[feature].second;
+    const double longest = *std::max_element(cycles, cycles + ONCE);
     double sum = 0;
-    for (const double part : parts) sum += std::pow(part / longest, norm);
-    return run.tiles * (longest * std::pow(sum, 1 / norm) + once);
+    for (int part = 0; part < ONCE; ++part) sum += std::pow(cycles[part] / longest, norm);
+    return run.tiles * (longest * std::pow(sum, 1 / norm) + cycles[ONCE]);
 }
 
 double Correction::cycles(const Layer& layer, const MappingPack& pack, int lane) const {

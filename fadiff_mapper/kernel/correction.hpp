@@ -11,6 +11,7 @@ namespace fadiff {
 
 struct Correction {
     enum Program { AS_MAPPED, GEMMINI };
+    static constexpr int FEATURES = 14;
 
     static constexpr double BLOCK = 16, ROUNDING = 1e-9, BEAT = 16, LINE = 64, PAGE = 4096, CACHE = 1 << 18, WIDEST = 16;
 
@@ -21,9 +22,7 @@ struct Correction {
     int inputs = 0;                                                  // the data space
     int stream = -1;                                                 // the dimension that streams through the array; -1: none
     double word_bytes = 1, norm = 1;
-    // Cycles per unit of each feature.
-    double tile = 0, convolution = 0, steps = 0, streams = 0, input_beats = 0, input_misses = 0, input_lines = 0, weight_beats = 0,
-           weight_misses = 0, weight_lines = 0, weight_pages = 0, output_misses = 0, launch = 0, first_tile = 0;
+    std::vector<double> coefficients;                                // [FEATURES]; cycles per unit of each feature
 
     // Of the mapping in one lane.
     double cycles(const Layer& layer, const MappingPack& pack, int lane) const;

@@ -123,17 +123,14 @@ static std::vector<std::tuple<int, int, Loops64, int, int>> stays_of(const NestE
 }
 
 static std::vector<double> lower_prices(const NestEstimate& nest, double energy, double cycles) {
-    std::vector<double> prices;
     py::gil_scoped_release release;
-    for (std::size_t choice = 0; choice < nest.choices(); ++choice) prices.push_back(nest.lower(choice, {energy, cycles}));
-    return prices;
+    return nest.lower({energy, cycles});
 }
 
 static py::object best_sizes(const NestEstimate& nest, std::size_t choice, double energy, double cycles, double bar) {
     need(choice < nest.choices(), "choice");
-    const Sized best = nest.best(choice, {energy, cycles}, bar);
-    if (!best.found) return py::none();
-    return py::make_tuple(best.price, best.energy, best.cycles, best.column);
+    const auto best = nest.best(choice, {energy, cycles}, bar);
+    return best ? py::make_tuple(best->price, best->energy, best->cycles, best->column) : py::object(py::none());
 }
 
 static std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, std::vector<LayerLeast> layers,

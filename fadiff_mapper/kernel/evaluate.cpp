@@ -378,129 +378,127 @@ unsigned evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wante
     return untouched;
 }
 
-// Instances in use on average (model/tiles.py, average_usage), of one lane before any rounding.
+// Instances in use on average (model/tiles.py, average_usage), before any rounding.
 struct AverageUse {
-    std::vector<double> used, receivers;  // [L]
-    double iterations = 1, units = 1, computes = 1;
+    std::vector<Lanes> used, receivers;  // [L]
+    Lanes iterations = 1.0, units = 1.0, computes = 1.0;
 };
 
-static AverageUse average_use(const Layer& layer, const Mapping& mapping) {
+static AverageUse average_use(const Layer& layer, const MappingPack& pack) {
     const int dims = layer.dims, levels = layer.levels;
-    AverageUse use{std::vector<double>(levels), std::vector<double>(levels)};
-    std::vector<double> runs(dims, 1.0);  // iterations of all loops so far, the last ones counted as they are
+    AverageUse use{std::vector<Lanes>(levels), std::vector<Lanes>(levels)};
+    std::vector<Lanes> runs(dims, 1.0);  // iterations of all loops so far, the last ones counted as they are
     const auto run = [&](int place) {
-        const double *factor = &mapping.factor[std::size_t(place) * dims], *last = &mapping.last[std::size_t(place) * dims];
-        for (int d = 0; d < dims; ++d) runs[d] = last[d] + factor[d] * (runs[d] - 1);
+        const std::size_t first = std::size_t(place) * dims;
+        for (int d = 0; d < dims; ++d) runs[d] = pack.last[first + d] + pack.factor[first + d] * (runs[d] - 1.0);
     };
-    double used = 1;
+    Lanes used = 1.0;
     for (int level = levels - 1; level >= 0; --level) {
         use.used[level] = used;
         run(2 * level + 1);
         const std::size_t first = std::size_t(level) * dims;
-        for (int on_y = 1; level && on_y >= 0; --on_y)
-            for (int position = dims - 1; position >= 0; --position) {
-                const int d = mapping.spatial_order[first + position];
-                const double bound = mapping.spatial(level, dims)[d], last = mapping.last[2 * first + d];
-                if (bool(mapping.on_y[first + d]) != bool(on_y)) continue;
-                used = bound == last ? used * bound : used * (last + bound * (runs[d] - 1)) / runs[d];
-            }
+        if (level) used = lanes_of([&](int lane) {
+            double own = used[lane];
+            for (const bool on_y : {true, false})
+                for (int position = dims - 1; position >= 0; --position) {
+                    const int d = pack.spatial_order[(first + position) * LANES + lane];
+                    if (pack.on_y[first + d][lane] != on_y) continue;
+                    const double bound = pack.factor[2 * first + d][lane], last = pack.last[2 * first + d][lane];
+                    own = bound == last ? own * bound : own * (last + bound * (runs[d][lane] - 1)) / runs[d][lane];
+                }
+            return own;
+        });
         run(2 * level);
     }
     for (int d = 0; d < dims; ++d) use.computes *= runs[d];
-    double width = 1, most = 1;  // of the innermost fan-out; the largest that runs
+    Lanes width = 1.0, most = 1.0;  // of the innermost fan-out; the largest that runs
     for (int d = 0; d < dims; ++d) {
-        double ends = mapping.last[d], others = mapping.factor[d];
-        bool shorter = true;  // nothing but last runs
+        Lanes ends = pack.last[d], others = pack.factor[d];
+        Mask shorter = mask_of(true);  // nothing but last runs
         for (int place = 1; place < 2 * levels; ++place) {
             const std::size_t at = std::size_t(place) * dims + d;
-            const double factor = mapping.factor[at], last = mapping.last[at];
-            shorter &= last == 1;
-            if (place % 2) ends += (last - 1) * others, others *= factor;
-            else if (last != 1) ends = others;
+            const Lanes factor = pack.factor[at], last = pack.last[at];
+            shorter = shorter & (last == 1.0);
+            if (place % 2) ends += (last - 1.0) * others, others *= factor;
+            else ends = select(last == 1.0, ends, others);
         }
         use.iterations *= ends;
-        width *= mapping.factor[d];
-        most *= shorter ? mapping.last[d] : mapping.factor[d];
+        width *= pack.factor[d];
+        most *= select(shorter, pack.last[d], pack.factor[d]);
     }
-    use.units = std::floor(use.used[0] * width);
-    use.iterations /= most;
+    use.units = floor(use.used[0] * width);
+    use.iterations = use.iterations / most;
     use.receivers[0] = use.units / use.used[0];
     for (int level = 1; level < levels; ++level) use.receivers[level] = use.used[level - 1] / use.used[level];
     return use;
 }
 
 // Words of tiles where no run of a dimension is a whole one (model/tiles.py).
-static void lay_last_runs(const Layer& layer, const Mapping& mapping, int lane, Tiles& tiles) {
+static void lay_last_runs(const Layer& layer, const MappingPack& pack, Tiles& tiles) {
     const int dims = layer.dims;
-    std::vector<Dims> ended(layer.places(), 0);  // dimensions whose loops further out have no iteration but the last
-    Dims left = ~Dims(0);
-    for (int place = layer.places() - 1; place >= 0; --place) {
-        ended[place] = left;
-        for (int d = 0; d < dims; ++d)
-            if (mapping.last[std::size_t(place) * dims + d] > 1) left &= ~(Dims(1) << d);
-    }
-    std::vector<double> whole(dims, 1.0), rest(dims, 1.0), box(dims);
+    std::vector<Mask> ended(pack.last.size(), mask_of(true));  // loops further out have no iteration but the last
+    for (std::size_t at = ended.size() - dims; at-- > 0;) ended[at] = ended[at + dims] & (pack.last[at + dims] == 1.0);
+    std::vector<Lanes> whole(dims, 1.0), rest(dims, 1.0), box(dims);
     for (int place = 0; place < layer.places(); ++place) {
-        bool shorter = false;
         for (int d = 0; d < dims; ++d) {
             const std::size_t at = std::size_t(place) * dims + d;
-            rest[d] += whole[d] * (mapping.last[at] - 1);
-            whole[d] *= mapping.factor[at];
-            box[d] = ended[place] >> d & 1 ? rest[d] : whole[d];
-            shorter |= box[d] != whole[d];
+            rest[d] += whole[d] * (pack.last[at] - 1.0);
+            whole[d] *= pack.factor[at];
+            box[d] = select(ended[at], rest[d], whole[d]);
         }
-        for (int t = 0; shorter && t < layer.tensors; ++t)
-            (place % 2 ? tiles.size : tiles.across_size)[std::size_t(place / 2) * layer.tensors + t].set(
-                lane, volume(layer.spaces[t], box.data()));
+        Lanes* words = &(place % 2 ? tiles.size : tiles.across_size)[std::size_t(place / 2) * layer.tensors];
+        for (int t = 0; t < layer.tensors; ++t) words[t] = volume(layer.spaces[t], box.data());
+    }
+}
+
+// Traffic of mappings with residuals before any is walked: none.
+static void clear_traffic(Traffic& traffic) {
+    std::fill(traffic.counted.begin(), traffic.counted.end(), std::uint8_t(0));
+    for (std::vector<Lanes>* of : {&traffic.multicast, &traffic.scatter}) std::fill(of->begin(), of->end(), Lanes(1.0));
+    for (std::vector<Lanes>* of : {&traffic.words, &traffic.links}) std::fill(of->begin(), of->end(), Lanes(0.0));
+}
+
+// The traffic of one of them.
+static void lay_traffic(ResidualTraffic found, int lane, Traffic& traffic) {
+    for (std::size_t cell = 0; cell < traffic.counted.size(); ++cell) {
+        Tally& tally = traffic.tally[cell * LANES + lane];
+        tally = std::move(found.tally[cell]);
+        if (tally.empty()) tally.push_back({1, 1, 0, 0});
+        traffic.counted[cell] |= std::uint8_t(1u << lane);
+        traffic.links[cell].set(lane, found.links[cell]);
     }
 }
 
 void evaluate_residuals(const Layer& layer, const RoomPack* room, Workspace& work, Scores* scores, Scores* unrounded) {
     const int count = work.pack.count;
-    std::vector<AverageUse> uses;
+    lay_tiles(layer, work.pack, work.tiles);
+    lay_last_runs(layer, work.pack, work.tiles);
+    const AverageUse use = average_use(layer, work.pack);
+    const Lanes counted = use.iterations * use.units, forgotten = larger(use.computes / larger(counted, 1.0), 1.0);
     std::vector<ResidualWalk> walks;
     Lanes calls = 0.0;
-    lay_tiles(layer, work.pack, work.tiles);
     for (int lane = 0; lane < count; ++lane) {
-        read_lane(layer, work.pack, lane, work.lanes[lane]);
-        lay_last_runs(layer, work.lanes[lane], lane, work.tiles);
-        uses.push_back(average_use(layer, work.lanes[lane]));
-        walks.emplace_back(layer, work.lanes[lane], layer.priced);
+        walks.emplace_back(layer, work.pack, work.tiles, lane, layer.priced);
         calls.set(lane, walks.back().calls());
     }
-    Traffic& traffic = work.traffic;
-    std::fill(traffic.counted.begin(), traffic.counted.end(), std::uint8_t(0));
-    for (std::vector<Lanes>* of : {&traffic.words, &traffic.multicast, &traffic.scatter})
-        std::fill(of->begin(), of->end(), Lanes(1.0));
-    std::fill(traffic.links.begin(), traffic.links.end(), Lanes(0.0));
+    clear_traffic(work.traffic);
     unsigned walked = 0;
     for (const bool rounded : {true, false}) {
         work.rounded = rounded;
         Scores* own = rounded ? scores : unrounded;
         std::fill_n(own, count, Scores());
-        for (int lane = 0; lane < count; ++lane) {
-            const AverageUse& use = uses[lane];
-            const double counted = use.iterations * use.units;
-            own[lane].forgotten = std::max(use.computes / std::max(counted, 1.0), 1.0);
-            work.computes.set(lane, rounded ? std::floor(counted) : use.computes);
-            for (int level = 0; level < layer.levels; ++level) {
-                work.used[level].set(lane, rounded ? std::floor(use.used[level]) : use.used[level]);
-                work.receivers[level].set(lane, rounded ? work.tiles.fan[level][lane] : use.receivers[level]);
-            }
+        for (int lane = 0; lane < count; ++lane) own[lane].forgotten = forgotten[lane];
+        work.computes = rounded ? floor(counted) : use.computes;
+        for (int level = 0; level < layer.levels; ++level) {
+            work.used[level] = rounded ? floor(use.used[level]) : use.used[level];
+            work.receivers[level] = rounded ? work.tiles.fan[level] : use.receivers[level];
         }
         refuse(count, calls > MOST_CALLS, calls, MOST_CALLS, own);
         check_limits(layer, room, work, own);
         for (int lane = 0; rounded && lane < count; ++lane) {
             if (!own[lane].legal) continue;
             walked |= 1u << lane;
-            ResidualTraffic found = walks[lane].run();
-            for (std::size_t cell = 0; cell < traffic.counted.size(); ++cell) {
-                Tally& tally = traffic.tally[cell * LANES + lane];
-                tally = std::move(found.tally[cell]);
-                if (tally.empty()) tally.push_back({1, 1, 0, 0});
-                traffic.counted[cell] |= std::uint8_t(1u << lane);
-                traffic.links[cell].set(lane, found.links[cell]);
-            }
+            lay_traffic(walks[lane].run(), lane, work.traffic);
         }
         count_and_add_up(layer, work, walked, own);
         for (int lane = 0; lane < count; ++lane)
@@ -514,7 +512,7 @@ void evaluate_residuals(const Layer& layer, const RoomPack* room, Workspace& wor
 class NearColumns {
 public:
     NearColumns(const Layer& layer, const Batch& batch, std::size_t first, std::size_t last)
-        : batch_(batch), near_(batch), first_(first), last_(last), copied_(batch.size > 2 * SIZE),
+        : batch_(batch), near_(batch), first_(first), last_(last), copied_(batch.size > SHORT_ROW),
           loops_(std::size_t(layer.levels) * layer.dims), cells_(std::size_t(layer.levels) * layer.tensors) {
         if (!copied_) return;
         factor_.resize((batch.residual() ? 4 : 2) * loops_ * SIZE), order_.resize(2 * loops_ * SIZE);
@@ -532,8 +530,9 @@ public:
     }
 
 private:
-    // Columns that are copied together: fewer cost time for copying, more gain nothing.
-    static constexpr std::size_t SIZE = 64;
+    // Columns that are copied together: fewer cost time for copying, more gain nothing. Columns of a batch up to which the
+    // caches hold all rows side by side, so that copying costs more than it gains.
+    static constexpr std::size_t SIZE = 64, SHORT_ROW = 4096;
 
     void copy(std::size_t first, std::size_t count) {
         const auto rows = [&](const auto* from, std::size_t number, auto* into) {
@@ -616,29 +615,24 @@ void score(ScoredLayer& layer, std::shared_ptr<const sparse::SparseDesign> desig
 BatchTraffic traffic_of(const Layer& layer, const Batch& batch, bool with_hops) {
     const std::size_t size = batch.size, cells = std::size_t(layer.levels) * layer.tensors;
     BatchTraffic found{std::vector<double>(cells * size), std::vector<double>(cells * size), std::vector<double>(size),
-                       std::vector<Tally>(cells * size, Tally{{1, 1, 0, 0}})};
-    if (batch.residual()) {
-        for (std::size_t column = 0; column < size; ++column) {
-            ResidualWalk walk(layer, mapping_of(layer, batch, column), with_hops);
-            found.calls[column] = walk.calls();
-            if (!walk.walkable()) continue;
-            ResidualTraffic own = walk.run();
-            for (std::size_t cell = 0; cell < cells; ++cell) {
-                if (!own.tally[cell].empty()) found.tallies[cell * size + column] = std::move(own.tally[cell]);
-                found.links[cell * size + column] = own.links[cell];
-            }
-        }
-        return found;
-    }
-    Workspace work(layer);
-    const Traffic& own = work.traffic;
+                       std::vector<Tally>(cells * size)};
+    Workspace work(layer, batch.residual(), batch.residual());
+    Traffic& own = work.traffic;
     for (std::size_t column = 0; column < size; column += LANES) {
         const int count = int(std::min<std::size_t>(LANES, size - column));
         pack_columns(layer, batch, column, count, work.pack);
         lay_tiles(layer, work.pack, work.tiles);
-        count_demand(layer, work.pack, work.tiles, with_hops, work.traffic);
-        count_delivery(layer, work.pack, work.tiles, with_hops, ((1u << count) - 1) & lanes_countable(layer, work.tiles),
-                       work.traffic);
+        if (batch.residual()) {
+            clear_traffic(own);
+            for (int i = 0; i < count; ++i) {
+                ResidualWalk walk(layer, work.pack, work.tiles, i, with_hops);
+                found.calls[column + i] = walk.calls();
+                if (walk.walkable()) lay_traffic(walk.run(), i, own);
+            }
+        } else {
+            count_demand(layer, work.pack, work.tiles, with_hops, own);
+            count_delivery(layer, work.pack, work.tiles, with_hops, ((1u << count) - 1) & lanes_countable(layer, work.tiles), own);
+        }
         for (std::size_t cell = 0; cell < cells; ++cell)
             for (int i = 0; i < count; ++i) {
                 const std::size_t at = cell * size + column + i;

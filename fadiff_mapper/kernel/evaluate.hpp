@@ -40,14 +40,13 @@ struct Workspace {
                                                 // leave some idle
     Lanes computes;                             // multiply-accumulates
     bool residual, rounded = true;              // with residuals; as Timeloop rounds
-    std::vector<Mapping> lanes;                 // [LANES] with residuals; scratch
 
     // `whole`, `residual`: see MappingPack.
     explicit Workspace(const Layer& layer, bool whole = false, bool residual = false)
         : pack(layer, whole, residual), tiles(layer), traffic(layer), scale(std::size_t(layer.levels) * layer.tensors),
           content(scale.size()), part(scale.size()), reads(scale.size()), fills(scale.size()), updates(scale.size()),
           stored(layer.per.size()), transferred(layer.per.size()), further(scale.size()), used(layer.levels),
-          receivers(layer.levels), residual(residual), lanes(residual ? LANES : 0, Mapping(layer)) {}
+          receivers(layer.levels), residual(residual) {}
 };
 
 // The share of the words per cycle that instances ask for that a level can give them, at most 1.

@@ -5,6 +5,7 @@
 
 #include "bindings.hpp"
 #include "chains.hpp"
+#include "residual_walk.hpp"
 #include "sparse.hpp"
 
 namespace fadiff {
@@ -66,6 +67,7 @@ static void need_layer_of(const Design& design, const Layer& layer) {
 static void add_layers(py::module_& module) {
     using std::pair;
     module.attr("UNLIMITED") = UNLIMITED;
+    module.attr("MOST_CALLS") = MOST_CALLS;
     module.attr("MOST_RECEIVERS") = std::int64_t(MOST_RECEIVERS);
     py::enum_<Interconnect::Kind>(module, "InterconnectKind")
         .value("Legacy", Interconnect::WIRES)
@@ -261,6 +263,7 @@ static void add_spaces(py::module_& module) {
 // ---- Search
 
 static void need_layer_of(const Correction& correction, const Layer& layer) {
+    need(int(correction.coefficients.size()) == Correction::FEATURES, "coefficients", ": wrong length");
     need(int(correction.bounds.size()) == layer.dims && correction.inputs >= 0 && correction.inputs < layer.tensors
          && correction.stream < layer.dims, "correction", ": of another layer");
     for (const auto* dims : {&correction.reduced, &correction.windows, &correction.produced, &correction.positions, &correction.groups,
@@ -279,13 +282,7 @@ static void add_correction(py::module_& module) {
         pair("reduced", &Correction::reduced), pair("windows", &Correction::windows), pair("produced", &Correction::produced),
         pair("positions", &Correction::positions), pair("groups", &Correction::groups), pair("sliding", &Correction::sliding),
         pair("inputs", &Correction::inputs), pair("stream", &Correction::stream), pair("word_bytes", &Correction::word_bytes),
-        pair("norm", &Correction::norm), pair("tile", &Correction::tile), pair("convolution", &Correction::convolution),
-        pair("steps", &Correction::steps), pair("streams", &Correction::streams), pair("input_beats", &Correction::input_beats),
-        pair("input_misses", &Correction::input_misses), pair("input_lines", &Correction::input_lines),
-        pair("weight_beats", &Correction::weight_beats), pair("weight_misses", &Correction::weight_misses),
-        pair("weight_lines", &Correction::weight_lines), pair("weight_pages", &Correction::weight_pages),
-        pair("output_misses", &Correction::output_misses), pair("launch", &Correction::launch),
-        pair("first_tile", &Correction::first_tile));
+        pair("norm", &Correction::norm), pair("coefficients", &Correction::coefficients));
     correction.attr("BLOCK") = Correction::BLOCK, correction.attr("ROUNDING") = Correction::ROUNDING;
     correction.attr("BEAT") = Correction::BEAT, correction.attr("LINE") = Correction::LINE, correction.attr("PAGE") = Correction::PAGE;
     correction.attr("CACHE") = Correction::CACHE, correction.attr("WIDEST") = Correction::WIDEST;

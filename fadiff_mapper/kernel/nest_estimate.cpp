@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <type_traits>
 #include <utility>
 
 #include "loop_cuts.hpp"
@@ -38,6 +37,14 @@ public:
             own.lanes[loop] = load(&sizes[loop * padded + column]);
         cut_layers(segment, options.dims, own.lanes, options.retained, cuts);
     }
+
+    // Words of the operands that stay in a choice in eight tile sizes from a column on; they lie there all the time, in
+    // all layers together.
+    static Lanes staying(const NestEstimate& nest, const std::vector<int>& pick, std::size_t column);
+
+    // Energy and cycles of the group likewise; without `refetches` every passing operand comes in once per step.
+    static std::pair<Lanes, Lanes> cost(const NestEstimate& nest, const std::vector<int>& pick, std::size_t column,
+                                        const std::vector<Refetch>* refetches = nullptr);
 
     // Cuts of one layer, [loop].
     const LoopCut* of(std::size_t pack, std::size_t layer) const {
@@ -169,14 +176,15 @@ void NestEstimate::lay_out_work(const Packs& packs, std::size_t pack, int index)
     const bool handed = last || segment_.links[index].written_whole;
     const std::size_t first = pack * LANES;
     Work& work = work_[index];
-    store(times, &work.computed[first]);
     store(times * compute_cycles(layer, own, loops), &work.compute[first]);
     const Lanes back = made * (rounds - 1);     // sums that come back
     const bool far = options_.sums == SumsRest::Outermost;
     if (!far) again += 2 * back;
-    store((far ? back : Lanes(0)) + joined, &work.reads[first]);
-    store((handed ? made + (far ? back : Lanes(0)) : Lanes(0)) + passed_on, &work.writes[first]);
-    store((again + (last ? 0 : made) + passed_on) * layer.home_price[options_.home], &work.extra[first]);
+    const Lanes reads = (far ? back : Lanes(0)) + joined;
+    const Lanes writes = (handed ? made + (far ? back : Lanes(0)) : Lanes(0)) + passed_on;
+    store(reads + writes, &work.words[first]);
+    store(layer.inside * times + reads * layer.read + writes * layer.write
+              + (again + (last ? 0 : made) + passed_on) * layer.home_price[options_.home], &work.energy[first]);
 }
 
 void NestEstimate::list_residencies(const Packs& packs) {
@@ -278,15 +286,14 @@ void NestEstimate::list_choices() {
         picks_.push_back(std::move(pick));
     };
     if (combinations <= MOST_COMBINATIONS) {
-        std::vector<int> pick(operands_.size(), 0);
-        for (bool more = true; more;) {
-            follow(pick);
-            more = false;
-            for (std::size_t k = operands_.size(); k-- > 0 && !more;) {
+        for (int number = 0; number < int(combinations); ++number) {
+            std::vector<int> pick(operands_.size(), 0);
+            for (std::size_t k = operands_.size(), rest = number; k-- > 0;) {
                 if (!own(operands_[k])) continue;
-                more = ++pick[k] < int(operands_[k].residencies.size());
-                if (!more) pick[k] = 0;
+                pick[k] = int(rest % operands_[k].residencies.size());
+                rest /= operands_[k].residencies.size();
             }
+            follow(std::move(pick));
         }
         return;
     }
@@ -320,69 +327,53 @@ void NestEstimate::list_choices() {
     }
 }
 
-// The number of one column, or of eight from it on.
-template <typename Number>
-static Number at(const PerSize& numbers, std::size_t column) {
-    if constexpr (std::is_same_v<Number, double>) return numbers[column];
-    else return load(&numbers[column]);
-}
-
-// Operands that stay lie there all the time, in all layers together.
-template <typename Number>
-Number NestEstimate::staying(const std::vector<int>& pick, std::size_t column) const {
-    Number words = 0;
-    for (std::size_t k = 0; k < operands_.size(); ++k)
-        words += at<Number>(operands_[k].residencies[pick[k]].words, column);
+Lanes NestEstimate::Packs::staying(const NestEstimate& nest, const std::vector<int>& pick, std::size_t column) {
+    Lanes words = 0;
+    for (std::size_t k = 0; k < pick.size(); ++k) words += load(&nest.operands_[k].residencies[pick[k]].words[column]);
     return words;
 }
 
-// Without `refetches` every passing operand comes in once per step.
-template <typename Number>
-void NestEstimate::cost(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches,
-                        Number& energy, Number& cycles) const {
-    energy = cycles = 0;
+std::pair<Lanes, Lanes> NestEstimate::Packs::cost(const NestEstimate& nest, const std::vector<int>& pick,
+                                                  std::size_t column, const std::vector<Refetch>* refetches) {
+    Lanes energy = 0, cycles = 0;
     std::size_t k = 0;
-    for (int index = 0; index < int(segment_.layers.size()); ++index) {
-        const FusedLayer& layer = segment_.layers[index];
-        const Work& own = work_[index];
-        Number reads = at<Number>(own.reads, column);
-        Number inward = 0;
-        for (; k < operands_.size() && operands_[k].layer == index; ++k) {
-            const Residency& residency = operands_[k].residencies[pick[k]];
-            inward += at<Number>(residency.inward, column);
-            reads += at<Number>(residency.reads, column)
-                * (refetches && !residency.stays ? (*refetches)[index].times[operands_[k].tensor] : 1);
+    for (int index = 0; index < int(nest.segment_.layers.size()); ++index) {
+        const FusedLayer& layer = nest.segment_.layers[index];
+        const Work& own = nest.work_[index];
+        Lanes reads = 0, inward = 0;
+        for (; k < pick.size() && nest.operands_[k].layer == index; ++k) {
+            const Residency& residency = nest.operands_[k].residencies[pick[k]];
+            inward += load(&residency.inward[column]);
+            reads += load(&residency.reads[column])
+                * (refetches && !residency.stays ? (*refetches)[index].times[nest.operands_[k].tensor] : 1);
         }
-        const Number writes = at<Number>(own.writes, column);
-        const Number accessing = (reads + writes) / layer.words_per_cycle, computing = at<Number>(own.compute, column);
-        energy += layer.inside * at<Number>(own.computed, column) + reads * layer.read + writes * layer.write
-            + at<Number>(own.extra, column) + inward * layer.home_price[options_.home];
-        if constexpr (std::is_same_v<Number, double>) cycles += std::max(computing, accessing);
-        else cycles += larger(computing, accessing);
+        energy += load(&own.energy[column]) + reads * layer.read + inward * layer.home_price[nest.options_.home];
+        cycles += larger(load(&own.compute[column]), (load(&own.words[column]) + reads) / layer.words_per_cycle);
     }
-    energy *= segment_.repeat;
-    cycles *= segment_.repeat;
+    return {energy * nest.segment_.repeat, cycles * nest.segment_.repeat};
 }
 
 std::vector<double> NestEstimate::prices_by_size(std::size_t row, const Price& price) const {
-    const std::vector<int>& pick = picks_[row];
     PerSize prices(padded_);
     for (std::size_t column = 0; column < padded_; column += LANES) {
-        Lanes energy, cycles;
-        cost(pick, column, nullptr, energy, cycles);
-        const Mask fits = load(&least_room_[column]) - staying<Lanes>(pick, column) > 0;
+        const auto [energy, cycles] = Packs::cost(*this, picks_[row], column);
+        const Mask fits = load(&least_room_[column]) - Packs::staying(*this, picks_[row], column) > 0;
         store(select(fits, price.of(energy, cycles), NEVER), &prices[column]);
     }
     prices.resize(batch_);
     return prices;
 }
 
-double NestEstimate::lower(std::size_t row, const Price& price) const {
-    const std::vector<double> prices = prices_by_size(row, price);
-    return *std::min_element(prices.begin(), prices.end());
+std::vector<double> NestEstimate::lower(const Price& price) const {
+    std::vector<double> least;
+    for (std::size_t row = 0; row < picks_.size(); ++row) {
+        const std::vector<double> prices = prices_by_size(row, price);
+        least.push_back(*std::min_element(prices.begin(), prices.end()));
+    }
+    return least;
 }
 
-Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const {
+std::optional<Sized> NestEstimate::best(std::size_t row, const Price& price, double bar) const {
     const std::vector<int>& pick = picks_[row];
     const std::vector<double> prices = prices_by_size(row, price);
     std::vector<std::pair<double, std::size_t>> promising;
@@ -390,7 +381,7 @@ Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const 
         if (prices[column] < bar) promising.emplace_back(prices[column], column);
     std::sort(promising.begin(), promising.end());
     if (promising.size() > CLOSER) promising.resize(CLOSER);
-    Sized best;
+    std::optional<Sized> best;
     const int layers = int(segment_.layers.size()), loops = int(options_.dims.size());
     std::vector<Refetch> refetches(layers);
     std::vector<LoopCut> cuts(std::size_t(layers) * loops);
@@ -398,8 +389,10 @@ Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const 
     double tile[64];
     for (const auto& [least, column] : promising) {
         if (least >= bar) break;  // refetches only raise a price
-        Packs::cut(segment_, options_, sizes_, padded_, column / LANES * LANES, cuts.data());
-        const double resident = staying<double>(pick, column);
+        const std::size_t first = column / LANES * LANES;
+        const int lane = int(column % LANES);
+        Packs::cut(segment_, options_, sizes_, padded_, first, cuts.data());
+        const double resident = Packs::staying(*this, pick, first)[lane];
         bool fits = true;
         std::size_t k = 0;
         for (int index = 0; fits && index < layers; ++index) {
@@ -408,7 +401,7 @@ Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const 
             for (; k < operands_.size() && operands_[k].layer == index; ++k)
                 (operands_[k].residencies[pick[k]].stays ? stays : passing) |= Spaces(1) << operands_[k].tensor;
             largest_tile(layer, cuts.data() + std::size_t(index) * loops, loops, tiles.lanes);
-            for (int dim = 0; dim < layer.dims(); ++dim) tile[dim] = tiles.lanes[dim][int(column % LANES)];
+            for (int dim = 0; dim < layer.dims(); ++dim) tile[dim] = tiles.lanes[dim][lane];
             const Work& own = work_[index];
             Spaces by = 0;
             for (int t = 0; t < int(layer.spaces.size()); ++t)
@@ -418,10 +411,9 @@ Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const 
             fits = refetches[index].fits;
         }
         if (!fits) continue;
-        Sized sized{true, 0, 0, 0, column};
-        cost(pick, column, &refetches, sized.energy, sized.cycles);
-        sized.price = price.of(sized.energy, sized.cycles);
-        if (sized.price < bar) best = sized, bar = sized.price;
+        const auto [energy, cycles] = Packs::cost(*this, pick, first, &refetches);
+        if (const double found = price.of(energy, cycles)[lane]; found < bar)
+            best = {found, energy[lane], cycles[lane], column}, bar = found;
     }
     return best;
 }

@@ -11,6 +11,8 @@
 
 #pragma once
 
+#include <optional>
+
 #include "fused_segment.hpp"
 
 namespace fadiff {
@@ -45,9 +47,8 @@ struct NestOptions {
 };
 
 struct Sized {
-    bool found = false;
-    double price = 0, energy = 0, cycles = 0;
-    std::size_t column = 0;    // the tile sizes
+    double price, energy, cycles;
+    std::size_t column;     // the tile sizes
 };
 
 class NestEstimate {
@@ -62,19 +63,20 @@ public:
     // For each operand the number of its residency.
     const std::vector<int>& choice(std::size_t row) const { return picks_[row]; }
 
-    // The least lower price of a choice over all tile sizes; infinite where nothing fits.
-    double lower(std::size_t row, const Price& price) const;
+    // For each choice the least lower price over all tile sizes; infinite where nothing fits.
+    std::vector<double> lower(const Price& price) const;
 
     // The best tile sizes of a choice below a price, with passing operands brought in as often as they must be.
-    Sized best(std::size_t row, const Price& price, double bar) const;
+    std::optional<Sized> best(std::size_t row, const Price& price, double bar) const;
 
 private:
-    struct Work {  // of a layer, apart from operands from outside; `room`, `sums`: words left for these and for sums
-        PerSize computed, compute, reads, writes, extra, room, sums;
+    // Energy, cycles on the chip, and words from and to the outermost level of a layer, apart from operands from outside;
+    // `room`, `sums`: words left for these and for sums.
+    struct Work {
+        PerSize energy, compute, words, room, sums;
 
         explicit Work(std::size_t padded)
-            : computed(padded), compute(padded), reads(padded), writes(padded), extra(padded), room(padded),
-              sums(padded) {}
+            : energy(padded), compute(padded), words(padded), room(padded), sums(padded) {}
     };
     class Packs;  // the loops as all layers see them, in all tile sizes; made of vectors, so not known here (setup.py)
 
@@ -83,14 +85,6 @@ private:
     void list_residencies(const Packs& packs);
     int leader_of(const Packs& packs, int layer, int tensor) const;
     void list_choices();
-
-    // Words of the operands that stay in a choice, and energy and cycles of the group, in the tile sizes of one column
-    // (Number: double) or of eight from there on (Lanes).
-    template <typename Number>
-    Number staying(const std::vector<int>& pick, std::size_t column) const;
-    template <typename Number>
-    void cost(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches, Number& energy,
-              Number& cycles) const;
 
     // Prices of a choice in all tile sizes, [B], as `lower` takes them; infinite where the choice does not fit.
     std::vector<double> prices_by_size(std::size_t row, const Price& price) const;

@@ -15,25 +15,18 @@ void lay_room(const Room& room, int lane, RoomPack& pack) {
 }
 
 void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count, MappingPack& pack) {
-    const Mapping* own[LANES];
-    for (int lane = 0; lane < LANES; ++lane) own[lane] = mappings[lane < count ? lane : 0];
     pack.count = count;
-    const double* factors[LANES];
-    for (int lane = 0; lane < LANES; ++lane) factors[lane] = own[lane]->factor.data();
-    for (std::size_t at = 0; at < pack.factor.size(); ++at)
-        pack.factor[at] = lanes_of([&](int lane) { return factors[lane][at]; });
-    for (std::size_t at = 0; at < pack.last.size(); ++at)
-        pack.last[at] = lanes_of([&](int lane) { return own[lane]->last[at]; });
-    pack.looping = own[0]->looping;
-    for (int lane = 1; lane < count; ++lane)
-        for (std::size_t place = 0; place < pack.looping.size(); ++place) pack.looping[place] |= own[lane]->looping[place];
-    for (int level = 0; level < layer.levels; ++level)
-        for (int lane = 0; lane < LANES; ++lane) {
-            if (pack.whole() || pack.temporal_dims(level)) lay_order(layer, *own[lane], level, lane, pack);
-            if (pack.whole() || pack.spatial_dims(level)) lay_layout(layer, *own[lane], level, lane, pack);
+    std::fill(pack.looping.begin(), pack.looping.end(), Dims(0));
+    for (int lane = 0; lane < LANES; ++lane) {
+        const Mapping& own = *mappings[lane < count ? lane : 0];
+        for (int place = 0; place < layer.places(); ++place)
+            for (int d = 0; d < layer.dims; ++d) lay_factor(layer, own, place, d, lane, pack);
+        for (int level = 0; level < layer.levels; ++level) {
+            if (pack.whole() || own.looping[2 * level + 1]) lay_order(layer, own, level, lane, pack);
+            if (pack.whole() || own.looping[2 * level]) lay_layout(layer, own, level, lane, pack);
         }
-    for (int t = 0; t < layer.tensors; ++t)
-        for (int lane = 0; lane < LANES; ++lane) lay_keep(layer, *own[lane], t, lane, pack);
+        for (int t = 0; t < layer.tensors; ++t) lay_keep(layer, own, t, lane, pack);
+    }
 }
 
 void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack) {
@@ -57,20 +50,6 @@ void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack)
         for (std::size_t at = t; at < pack.keep.size(); at += layer.tensors) pack.keep[at] = mask_of(pack.keep[at][0]);
     }
     pack.looping = mapping.looping;
-}
-
-void read_lane(const Layer& layer, const MappingPack& pack, int lane, Mapping& mapping) {
-    mapping.last.resize(pack.last.size());
-    for (std::size_t at = 0; at < pack.factor.size(); ++at) {
-        mapping.factor[at] = pack.factor[at][lane];
-        if (!pack.last.empty()) mapping.last[at] = pack.last[at][lane];
-    }
-    for (std::size_t at = 0; at < mapping.order.size(); ++at) {
-        mapping.order[at] = pack.order[at * LANES + lane];
-        mapping.spatial_order[at] = pack.spatial_order[at * LANES + lane];
-        mapping.on_y[at] = pack.on_y[at][lane];
-    }
-    mapping.find_loops(layer.dims);
 }
 
 void lay_factor(const Layer& layer, const Mapping& mapping, int place, int dim, int lane, MappingPack& pack) {

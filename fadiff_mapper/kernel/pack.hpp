@@ -56,9 +56,6 @@ void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count
 // where a factor is below 1.
 void pack_columns(const Layer& layer, const Batch& batch, std::size_t first, int count, MappingPack& pack);
 
-// Copies a lane of a whole pack into a mapping, but for what it keeps.
-void read_lane(const Layer& layer, const MappingPack& pack, int lane, Mapping& mapping);
-
 // Lays a mapping into every lane.
 void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack);
 

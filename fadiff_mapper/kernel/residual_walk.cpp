@@ -78,11 +78,11 @@ constexpr int NOWHERE = std::numeric_limits<int>::max();
 // Iterations of one loop, and coordinates of one rank, that the walk tells apart.
 constexpr double MOST_ITERATIONS = 1 << 30, MOST_COORDINATES = 0x1p52;
 
-static bool is_countable(const Layer& layer, const Mapping& mapping) {
+static bool is_countable(const Layer& layer, const MappingPack& pack, int lane) {
     std::vector<double> points(layer.dims, 1.0);
-    for (std::size_t at = 0; at < mapping.factor.size(); ++at) {
-        if (!(mapping.factor[at] <= MOST_ITERATIONS)) return false;
-        points[at % layer.dims] *= mapping.factor[at];
+    for (std::size_t at = 0; at < pack.factor.size(); ++at) {
+        if (!(pack.factor[at][lane] <= MOST_ITERATIONS)) return false;
+        points[at % layer.dims] *= pack.factor[at][lane];
     }
     for (const DataSpace& space : layer.spaces)
         for (const Rank& rank : space.ranks)
@@ -90,10 +90,10 @@ static bool is_countable(const Layer& layer, const Mapping& mapping) {
     return std::all_of(points.begin(), points.end(), [](double own) { return own <= MOST_COORDINATES; });
 }
 
-ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, bool with_hops)
+ResidualWalk::ResidualWalk(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int lane, bool with_hops)
     : layer_(layer), with_hops_(with_hops), at_(layer.dims), pending_(layer.dims), imperfect_(layer.dims, NOWHERE),
       words_(layer.tensors), boxes_(layer.tensors) {
-    if (!is_countable(layer, mapping)) {
+    if (!is_countable(layer, pack, lane)) {
         calls_ = std::numeric_limits<double>::infinity();
         return;
     }
@@ -101,7 +101,7 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, bool with
     const int dims = layer.dims;
     // Takes one loop into the tile.
     const auto take = [&](std::size_t place, int d) {
-        const Loop loop{d, int(mapping.factor[place * dims + d]), int(mapping.last[place * dims + d])};
+        const Loop loop{d, int(pack.factor[place * dims + d][lane]), int(pack.last[place * dims + d][lane])};
         rest[d] += whole[d] * (loop.last - 1);
         whole[d] *= loop.bound;
         if (loop.last != loop.bound) imperfect_[d] = std::min(imperfect_[d], int(nodes_.size()));
@@ -110,24 +110,12 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, bool with
     for (int level = 0; level < layer.levels; ++level) {
         const std::size_t first = nodes_.size(), places = 2 * std::size_t(level), orders = std::size_t(level) * dims;
         FanOut fan_out(layer);
-        std::copy_n(mapping.spatial_order.begin() + orders, dims, fan_out.order.begin());
-        std::copy_n(mapping.on_y.begin() + orders, dims, fan_out.on_y.begin());
-        std::copy_n(mapping.factor.begin() + places * dims, dims, fan_out.spatial.begin());
-        std::vector<Loop> fan;
-        double extent[2] = {1, 1};
-        for (int y = 0; y < 2; ++y)
-            for (int d : fan_out.order) {
-                if (bool(fan_out.on_y[d]) != bool(y) || !(fan_out.spatial[d] > 1)) continue;
-                fan_out.below[d] = double(whole[d]);
-                fan_out.fanned |= Dims(1) << d;
-                fan.push_back(take(places, d));
-                extent[y] *= fan.back().bound;
-            }
-        fan_out.fan = extent[0] * extent[1];
+        spread_out(layer, pack, tiles, lane, level, fan_out);
         fan_ = std::max(fan_, fan_out.fan);
-        // grids beyond MOST_RECEIVERS are not walked
-        fan_out.width = int(std::max(std::min(extent[0], MOST_RECEIVERS), layer.level[level].fanout_x));
-        fan_out.height = int(std::max(std::min(extent[1], MOST_RECEIVERS), layer.level[level].fanout_y));
+        std::vector<Loop> fan;
+        for (const bool on_y : {false, true})
+            for (int d : fan_out.order)
+                if (fan_out.fanned >> d & 1 && bool(fan_out.on_y[d]) == on_y) fan.push_back(take(places, d));
         const auto add = [&](bool spatial, Loop loop, Position points) {
             nodes_.push_back({level, spatial, nodes_.size() == first, loop, points, {}, {}, whole, rest,
                               std::vector<double>(layer.tensors), std::vector<double>(layer.tensors)});
@@ -139,9 +127,9 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, bool with
         }
         const std::size_t temporal = nodes_.size();
         for (int i = 0; i < dims; ++i) {
-            const int d = mapping.order[orders + i];
+            const int d = pack.order[(orders + i) * LANES + lane];
             const Position points = whole[d];
-            if (mapping.factor[(places + 1) * dims + d] > 1) add(false, take(places + 1, d), points);
+            if (pack.factor[(places + 1) * dims + d][lane] > 1) add(false, take(places + 1, d), points);
         }
         if (nodes_.size() == temporal) add(false, {dims - 1, 1, 1}, whole[dims - 1]);  // a level has at least one loop
     }

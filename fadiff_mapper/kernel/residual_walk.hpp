@@ -43,7 +43,8 @@ struct ResidualTraffic {
 
 class ResidualWalk {
 public:
-    ResidualWalk(const Layer& layer, const Mapping& mapping, bool with_hops);
+    // Of the mapping in one lane, whose tiles are laid.
+    ResidualWalk(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int lane, bool with_hops);
 
     double calls() const { return calls_; }  // that a run makes; infinite for numbers beyond all counting
     bool walkable() const { return calls_ <= MOST_CALLS && fan_ <= MOST_RECEIVERS; }

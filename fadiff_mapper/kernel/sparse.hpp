@@ -228,23 +228,15 @@ struct SparseTiles {
     std::vector<Occupancies> occupancies;    // [L][T]
     std::vector<Savings> savings;            // [L][T]
     std::vector<unsigned> kept;              // [L][T]; lanes that keep a tile, a bit each
-    std::vector<Instances> skipped;          // [L + 1][T]; of designs that skip instances; the arithmetic first
+    std::vector<Instances> instances;        // [L + 1][T]; the arithmetic first
+
+    // Instances of a unit in use on average, of the data space that needs most.
+    Lanes units(int unit, int tensors) const {
+        Lanes most = 0.0;
+        for (int t = 0; t < tensors; ++t) most = larger(most, instances[std::size_t(unit) * tensors + t].average);
+        return most;
+    }
 };
-
-// Instances of a storage level: all that the mapping spans, less those whose tiles are empty on average.
-inline Instances level_instances(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, int level, int t) {
-    const std::size_t cell = std::size_t(level) * design.layer.tensors + t;
-    if (design.skips_instances) return tiles.skipped[cell + design.layer.tensors];
-    const Lanes x = dense.tiles.used_x[level + 1], y = dense.tiles.used_y[level + 1];
-    return {x, y, x * y * select(dense.pack.keep[cell], tiles.occupancies[cell].used, 1.0)};
-}
-
-// Units of arithmetic in use on average.
-inline Lanes arithmetic_units(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense) {
-    Lanes units = design.skips_instances ? Lanes(0.0) : dense.tiles.used_x[0] * dense.tiles.used_y[0];
-    for (int t = 0; t < design.layer.tensors && design.skips_instances; ++t) units = larger(units, tiles.skipped[t].average);
-    return units;
-}
 
 // Fills in the lanes whose mapping keeps the tile, a bit each; the numbers of others mean nothing.
 void find_occupancies(const SparseDesign& design, const std::vector<MappedTiles>& mapped, Lanes words, int tensor, int level,
@@ -260,8 +252,9 @@ inline double empty_share(const SparseDesign& design, int tensor, const Box& box
 // Adds the savings of one lane; false where a target is stored nowhere at the level or further out.
 bool find_savings(const SparseDesign& design, const MappingPack& pack, SparseTiles& tiles, int lane, Met& met);
 
-// Skips instances in some lanes, a bit each, and adds the savings of accesses that follow. Returns the lanes in which every
-// unit has the instances that are left, and one of arithmetic is.
+// Fills in instances: all that a mapping spans, less those whose tiles are empty on average. Where the design skips some, in the
+// given lanes (a bit each), adds the savings of accesses that follow. Returns the lanes in which every unit has the instances that
+// are left, and one of arithmetic is.
 unsigned find_instances(const SparseDesign& design, const Workspace& dense, unsigned lanes, SparseTiles& tiles, Met& met);
 
 // ---- Accesses and cost.

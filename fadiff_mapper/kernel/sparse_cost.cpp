@@ -338,7 +338,7 @@ SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const
     const Layer& layer = design.layer;
     Mask aborted = mask_of(false);
     const Computes computes = save_computes(design, tiles, aborted);
-    const Lanes units = floor(arithmetic_units(design, tiles, dense));  // Timeloop counts whole ones here
+    const Lanes units = floor(tiles.units(0, layer.tensors));  // Timeloop counts whole ones here
     const Lanes cycles = ceil((computes.actual + computes.gated) / units);
     for (int level = 0; level < layer.levels; ++level)
         work.read[level] = work.written[level] = 0.0, work.leaking[level] = 1.0;
@@ -349,7 +349,7 @@ SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
             const Occupancies& occupancy = tiles.occupancies[cell];
             const Mask kept = mask_from(tiles.kept[cell]);
-            const Instances instances = level_instances(design, tiles, dense, level, t);
+            const Instances& instances = tiles.instances[cell + layer.tensors];
             const Lanes most = instances.x * instances.y;
             work.leaking[level] = larger(work.leaking[level], instances.average);
             work.energies[cell] = 0.0;
@@ -403,7 +403,7 @@ SparseEvaluator::SparseEvaluator(std::shared_ptr<const SparseDesign> design)
     tiles_.mapped.resize(LANES);
     for (MappedTiles& mapped : tiles_.mapped) mapped.tiles.resize(cells);
     tiles_.occupancies.resize(cells), tiles_.savings.resize(cells), tiles_.kept.resize(cells);
-    tiles_.skipped.resize(cells + design_->layer.tensors);
+    tiles_.instances.resize(cells + design_->layer.tensors);
 }
 
 void SparseEvaluator::evaluate(Workspace& dense, Scores* scores) {
@@ -452,7 +452,7 @@ void SparseEvaluator::evaluate(Workspace& dense, Scores* scores) {
         for (int t = 0; t < layer.tensors; ++t) {
             const std::size_t cell = std::size_t(layer.levels - 1) * layer.tensors + t;
             const Lanes each = dense.reads[cell] + dense.updates[cell] + dense.fills[cell];
-            accesses += where(mask_from(tiles_.kept[cell]), floor(level_instances(*design_, tiles_, dense, layer.levels - 1, t).average * each));
+            accesses += where(mask_from(tiles_.kept[cell]), floor(tiles_.instances[cell + layer.tensors].average * each));
         }
         possible &= cost.legal.bits();
     }

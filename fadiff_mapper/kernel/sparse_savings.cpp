@@ -309,7 +309,7 @@ bool skip_instances(const SparseDesign& design, const Workspace& dense, int lane
         spaces[t].hand_inwards(skipping, true);
         if (!spaces[t].fits()) return false;
         for (int unit = 0; unit <= layer.levels; ++unit) {
-            Instances& use = tiles.skipped[std::size_t(unit) * layer.tensors + t];
+            Instances& use = tiles.instances[std::size_t(unit) * layer.tensors + t];
             const double spanned = dense.tiles.used_x[unit][lane] * dense.tiles.used_y[unit][lane];
             use.x.set(lane, spaces[t].most[unit][0]), use.y.set(lane, spaces[t].most[unit][1]);
             use.average.set(lane, spanned * spaces[t].share[unit]);
@@ -350,7 +350,16 @@ bool find_savings(const SparseDesign& design, const MappingPack& pack, SparseTil
 }
 
 unsigned find_instances(const SparseDesign& design, const Workspace& dense, unsigned lanes, SparseTiles& tiles, Met& met) {
+    if (!lanes) return 0;
     const Layer& layer = design.layer;
+    const int tensors = layer.tensors;
+    for (int unit = 0; unit <= layer.levels; ++unit)
+        for (int t = 0; t < tensors; ++t) {
+            const Lanes x = dense.tiles.used_x[unit], y = dense.tiles.used_y[unit];
+            const std::size_t own = std::size_t(unit) * tensors + t;
+            const Lanes share = unit ? select(dense.pack.keep[own - tensors], tiles.occupancies[own - tensors].used, 1.0) : Lanes(1.0);
+            tiles.instances[own] = {x, y, x * y * share};
+        }
     for (const int lane : members(design.skips_instances ? lanes : 0)) {
         try {
             if (!skip_instances(design, dense, lane, tiles, met)) lanes &= ~(1u << lane);
@@ -360,17 +369,15 @@ unsigned find_instances(const SparseDesign& design, const Workspace& dense, unsi
     }
     Mask enough = mask_from(lanes);
     for (int unit = 0; unit <= layer.levels; ++unit) {
-        Lanes x = dense.tiles.used_x[unit], y = dense.tiles.used_y[unit], average = 0.0;
-        for (int t = 0; t < layer.tensors; ++t) {
-            if (unit) average = larger(average, level_instances(design, tiles, dense, unit - 1, t).average);
-            if (!design.skips_instances) continue;
-            const Instances& own = tiles.skipped[std::size_t(unit) * layer.tensors + t];
-            x = t ? larger(x, own.x) : own.x, y = t ? larger(y, own.y) : own.y;
+        Lanes x = 0.0, y = 0.0;
+        for (int t = 0; t < tensors; ++t) {
+            const Instances& own = tiles.instances[std::size_t(unit) * tensors + t];
+            x = larger(x, own.x), y = larger(y, own.y);
         }
         const Unit& there = layer.units[unit];
-        enough = enough & !((unit ? average : x * y) > there.instances) & !(x > there.mesh_x) & !(y > there.mesh_y);
+        enough = enough & !((unit ? tiles.units(unit, tensors) : x * y) > there.instances) & !(x > there.mesh_x) & !(y > there.mesh_y);
     }
-    return (enough & (arithmetic_units(design, tiles, dense) >= 1.0)).bits();
+    return (enough & (tiles.units(0, tensors) >= 1.0)).bits();
 }
 
 }  // namespace fadiff::sparse

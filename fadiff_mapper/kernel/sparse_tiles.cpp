@@ -43,13 +43,6 @@ static bool converts(const SparseDesign& design, const StoredTile& outer, const 
     return !parent || parent >= own;
 }
 
-// A loop of a bound above 1 between a tile and its child that moves the data space.
-struct RelevantLoop {
-    int dim;
-    double bound;
-    int row;
-};
-
 // Builds the tree of one tile.
 class TreeBuilder {
 public:
@@ -68,13 +61,12 @@ public:
                 if (!(space_.relevant >> loop.dim & 1)) return;
                 if (!(met >> loop.dim & 1)) loop.bound *= points[loop.dim];
                 met |= Dims(1) << loop.dim;
-                if (loop.bound != 1) loops_[count_++] = {loop.dim, loop.bound, at};
+                loop.row = at;
+                if (loop.bound != 1) loops_[count_++] = loop;
             });
         }
-        for (; at < nest_.first[level + 1]; ++at) {
-            const NestLoop& loop = nest_.loops[at];
-            if (space_.relevant >> loop.dim & 1) loops_[count_++] = {loop.dim, loop.bound, loop.row};
-        }
+        for (; at < nest_.first[level + 1]; ++at)
+            if (space_.relevant >> nest_.loops[at].dim & 1) loops_[count_++] = nest_.loops[at];
     }
 
     // False where loops are left over.
@@ -128,28 +120,19 @@ private:
     // The outermost rank takes the outermost loop; inner ranks may stay empty. A rank whose rule does not allow the loop
     // at hand stays empty and is listed behind all others, as Timeloop does.
     bool outer_to_inner(int given) {
-        int at = count_ - 1, rank = rules_, front = rules_, forbidden = 0;
-        while (rank > 0 && at >= 0) {
-            --rank;
-            const int start = at;
-            const double words = take(at, -1, given + rank);
-            if (words == 0) {
-                ++forbidden;
-                continue;
-            }
-            --front;
-            fibers_[front] = words, boxes_[front] = box_at(loops_[start].row);
+        int at = count_ - 1, rank = rules_, taken = 0;
+        double words[MOST_RANKS];
+        int rows[MOST_RANKS];
+        for (; rank > 0 && at >= 0; --rank) {
+            rows[taken] = loops_[at].row;
+            words[taken] = take(at, -1, given + rank - 1);
+            taken += words[taken] != 0;
         }
         if (at >= 0) return false;
-        if (forbidden) {
-            std::copy(fibers_ + front, fibers_ + rules_, fibers_ + front - forbidden);
-            std::copy(boxes_ + front, boxes_ + rules_, boxes_ + front - forbidden);
-        }
-        if (rank + forbidden) {
-            const Box innermost = innermost_box();
-            std::fill_n(fibers_, rank, 1.0), std::fill_n(boxes_, rank, innermost);
-            std::fill_n(fibers_ + rules_ - forbidden, forbidden, 1.0);
-            std::fill_n(boxes_ + rules_ - forbidden, forbidden, innermost);
+        if (taken < rules_) std::fill_n(fibers_, rules_, 1.0), std::fill_n(boxes_, rules_, innermost_box());
+        for (int i = rank; taken > 0; ++i) {
+            --taken;
+            fibers_[i] = words[taken], boxes_[i] = box_at(rows[taken]);
         }
         return true;
     }
@@ -179,7 +162,7 @@ private:
     const Representation* format_;
     const FiberTree* child_;
     int rules_ = 0, count_ = 0;
-    RelevantLoop loops_[MOST_LOOPS];
+    NestLoop loops_[MOST_LOOPS];      // of a bound above 1 between the tile and its child that move the data space
     double* fibers_ = nullptr;
     Box* boxes_ = nullptr;
 };

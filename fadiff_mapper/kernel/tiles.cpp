@@ -90,8 +90,8 @@ void measure(const Layer& layer, int level, FanOut& fan_out) {
         extent[fan_out.on_y[d] != 0] *= fan_out.spatial[d];
     }
     fan_out.fan = extent[0] * extent[1];
-    fan_out.width = int(std::max(extent[0], layer.level[level].fanout_x));
-    fan_out.height = int(std::max(extent[1], layer.level[level].fanout_y));
+    fan_out.width = int(std::min(std::max(extent[0], layer.level[level].fanout_x), MOST_UNITS));
+    fan_out.height = int(std::min(std::max(extent[1], layer.level[level].fanout_y), MOST_UNITS));
 }
 
 void spread_out(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int lane, int level, FanOut& fan_out) {

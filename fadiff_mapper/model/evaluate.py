@@ -57,9 +57,8 @@ EXACT = Rounding(nearest=_nearest, down=np.floor, up=np.ceil)
 UNROUNDED = Rounding(nearest=lambda counts: counts, down=lambda counts: counts, up=np.ceil)
 """Counts as they are on average over instances; vector accesses and cycles are whole all the same."""
 
-MOST_CALLS = float(1 << 24)
-"""Steps of a walk through residual factors; longer ones are refused. Equal to `MOST_CALLS` of
-`kernel/residual_walk.hpp`. Timeloop has no such limit."""
+MOST_CALLS = _kernel.MOST_CALLS
+"""Steps of a walk through residual factors; longer ones are refused. Timeloop has no such limit."""
 
 
 @dataclass(frozen=True)

@@ -85,10 +85,10 @@ class Checkpoint:
         if time.monotonic() - self.written_at > INTERVAL:
             self.write()
 
-    def mapped(self, batch: str, groups: Sequence[FusedGroup]) -> list[FusedGroup | None] | None:
-        """The groups of a batch (`batch_key`) with mappings for all their tiles, None for one without.
-
-        None where the batch is not known.
+    def mapped(self, batch: str,
+               groups: Sequence[FusedGroup]) -> tuple[list[FusedGroup | None], BestStrategies] | None:
+        """The groups of a batch (`batch_key`) with mappings for all their tiles, None for one without, and the best
+        strategies known after its search; None where the batch is not known.
 
         Raises:
             FadiffError: An entry is broken.
@@ -101,18 +101,11 @@ class Checkpoint:
             return replace(layer, mappings={tuple(shape): read_mapping(
                 with_places(literal, where), where, arch, layer.problem.resized(shape)) for shape, literal in part})
         try:
-            return [None if entry is None else replace(group, layers=tuple(
+            mapped = [None if entry is None else replace(group, layers=tuple(
                 mapped_layer(layer, part) for layer, part in zip(group.layers, entry, strict=True)))
-                    for group, entry in zip(groups, self.groups[batch]["groups"], strict=True)]
-        except (KeyError, TypeError, ValueError, OverflowError):
-            raise self._broken("groups", batch) from None
-
-    def strategies(self, batch: str) -> BestStrategies:
-        """The best strategies known after the search of a batch, if it is known. Raises FadiffError as `mapped`."""
-        try:
-            return {str(layer): str(name) for layer, name in self.groups[batch]["strategies"].items()
-                    } if batch in self.groups else {}
-        except (KeyError, TypeError, AttributeError):
+                for group, entry in zip(groups, self.groups[batch]["groups"], strict=True)]
+            return mapped, {str(layer): str(name) for layer, name in self.groups[batch]["strategies"].items()}
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
             raise self._broken("groups", batch) from None
 
     def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None], strategies: BestStrategies) -> None:
@@ -145,7 +138,7 @@ class Checkpoint:
 
 def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], effort: TileEffort) -> str:
     """Hashes a batch of groups, without their mappings, and how these are searched: effort, and the network's sums."""
-    return _digest([groups, sums, effort.options.as_dict(), effort.deep and effort.deep.as_dict(), effort.known_too])
+    return _digest([groups, sums, effort.options.as_dict(), effort.deep and effort.deep.as_dict()])
 
 
 def _digest(content: Any) -> str:

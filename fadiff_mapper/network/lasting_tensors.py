@@ -68,16 +68,11 @@ class LastingRow:
 
 
 def lasting_rows(workload: Workload, hardware: Hardware, specs: Mapping[str, Spec]) -> list[LastingRow]:
-    """All rows of layers of a network.
+    """All rows of layers of a network, of which `specs` has every layer on the design, by name.
 
     A tensor may stay if one layer makes it and another one reads it, as it is, with no other reader; or if it comes
     from outside the row and several layers read it. All of it fits into the home, and no constraint of its layers
     stands against it. Designs on which several levels could be homes have none.
-
-    Args:
-        workload: The network.
-        hardware: The design.
-        specs: Every layer of the network on the design, by name.
     """
     if len(homes(hardware)) != 1:
         return []
@@ -137,14 +132,8 @@ NOBODY = Residents(frozenset(), frozenset(), False, 0, 0, 0)
 
 
 def residents(row: LastingRow, place: range, there: frozenset[int], usable: float) -> Iterator[Residents]:
-    """What may lie in the home while the layers at a place of a row run as one part.
-
-    Args:
-        row: The row.
-        place: Positions of the layers.
-        there: Numbers of the tensors that lie in the home before.
-        usable: Words of the home.
-    """
+    """What may lie in the home, of so many usable words, while the layers at a place of a row run as one part; `there`:
+    numbers of the tensors that lie in the home before."""
     tensors = row.tensors
     kept = {number for number in there if tensors[number].last >= place.stop}
     new = sorted({number for position in place for number in row.coming[position] if number not in there
@@ -185,14 +174,9 @@ def row_steps(row: LastingRow, parts: Container[tuple[str, ...]], in_one_go: Con
               usable: float) -> Iterator[RowStep]:
     """All steps from the first layer of a row behind the last one; those that lead to a state before those from there.
 
-    Parts that share lasting tensors run one right after the other, at most as far as layers that can run in one go from
-    the first of them. The longest ones count as without end, so that long rows have few states.
-
-    Args:
-        row: The row.
-        parts: The layers of each part, every single layer among them.
-        in_one_go: Layers of the row that can run one right after the other, `LONGEST` at most.
-        usable: Words of the home.
+    Parts that share lasting tensors run one right after the other, at most as far as layers that can run `in_one_go`
+    (`LONGEST` at most) from the first of them. The longest ones count as without end, so that long rows have few
+    states. `parts`: the layers of each part, every single layer among them; `usable`: words of the home.
     """
     names = row.names
     states: list[dict[State, None]] = [{NEW_ROW: None}, *({} for _ in names)]
@@ -238,7 +222,7 @@ class PartVersion:
     part: PlanPart
     nodes: tuple[str, ...]  # its layers
     step: RowStep
-    estimate: OperatingPoint
+    point: OperatingPoint  # as estimated, or exact without lasting tensors
 
     @property
     def key(self) -> VersionKey:
@@ -294,12 +278,11 @@ class LastingCover:
         """The groups of a cover; of those that are not evaluated the estimates."""
         found: list[CoverPart[Any]] = []
         for version in cover:
-            lasting = version.step.residents.room > 0
-            outcome = self.exact.get(version.key) if lasting else version.part.evaluated
-            if outcome is not None:
+            outcome = self.exact.get(version.key) or version.part.evaluated
+            if self.unknown(version):
+                found.append(CoverPart(version.nodes, version.point, version))
+            elif outcome:
                 found.append(CoverPart(version.nodes, outcome.point, outcome))
-            elif lasting:
-                found.append(CoverPart(version.nodes, version.estimate, version))
         return found
 
     def best(self, price: NetworkPrice, hopeful: bool = True) -> list[PartVersion]:
@@ -307,12 +290,10 @@ class LastingCover:
         """
         def at(version: PartVersion) -> float:
             """The price of a version; infinite for one that cannot run, or of which nothing else is hoped."""
-            if self.unknown(version):
-                return price(version.estimate) if hopeful else inf
-            if not version.step.residents.room:
-                return price(version.estimate)
-            outcome = self.exact[version.key]
-            return inf if outcome is None else price(outcome.point)
+            if self.unknown(version) and not hopeful:
+                return inf
+            outcome = self.exact.get(version.key, version)
+            return price(outcome.point) if outcome else inf
 
         cover: list[PartVersion] = []
         for row, versions in zip(self.rows, self.versions, strict=True):

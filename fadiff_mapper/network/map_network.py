@@ -3,7 +3,7 @@
 Problem. FADiff (arXiv 2511.22348) searches mapping and fusion of a whole network in one descent on a relaxed model.
 Decoded, its plan is only as good as that model. Here the descent proposes, and exact evaluation decides.
 
-Method, in the order of `map_network`:
+Method, in the order of `plan_network`:
 
 1. Every distinct layer is mapped by itself (`search`). Factors must divide bounds, so that 7 x 7 points or 197
    tokens fill few units side by side, where tiles of a fused group, problems of their own, would fill the array: one
@@ -33,12 +33,11 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
 from fadiff_mapper.network.network_bound import MOST_WORK
-from fadiff_mapper.network.one_design import Design, specs_of
-from fadiff_mapper.network.options import NetworkOptions, check, layer_search
+from fadiff_mapper.network.options import NetworkOptions, layer_search
 from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, bound_plans, planned_groups
 from fadiff_mapper.network.planning_clock import GRACE_S, PlanningClock
 from fadiff_mapper.network.result import NetworkResult, network_result
-from fadiff_mapper.search.map_layers import map_layers, with_bounds
+from fadiff_mapper.search.map_layers import map_layers, with_lower_bounds
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result, with_nest
@@ -50,51 +49,29 @@ AMPLE_S = 0.4
 of them: what is left is for fused groups. Set by hand."""
 
 
-def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
-                metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
-                gap: float | None = None, energy: str = "bundled", strict: bool = True,
-                checkpoint_file: str | os.PathLike[str] | None = None,
-                on_progress: OnProgress = lambda *_: None, stopped: Callable[[], bool] = lambda: False,
-                clock: PlanningClock | None = None, descent: NetworkDescent | None = None) -> NetworkResult:
-    """Decides which layers of a network to fuse, how to tile the groups, and how to map every layer.
-
-    Arguments, results and errors are those of `api.map_network`, and beside these:
-
-    Args:
-        clock: When to come to an end, of a command that keeps time back for its report; takes the place of `stopped`.
-            None: with the time limit of the options, from now on.
-        descent: The descent of the method "gradient"; None for other methods.
-
-    Raises:
-        OutOfTime: There was no time for a mapping of every layer.
-    """
-    options = options or NetworkOptions()
-    options = replace(options, metric=options.metric if metric is None else metric,
-                      seed=options.seed if seed is None else seed,
-                      time_limit=options.time_limit if time_limit is None else time_limit,
-                      gap=options.gap if gap is None else gap)
-    check(options)
-    clock = clock or PlanningClock(options.time_limit, stopped)  # reading the design counts, too
-    return plan_network(workload, specs_of(workload, arch_spec, energy, strict, clock.late()), options,
-                        checkpoint_file=checkpoint_file, on_progress=on_progress, clock=clock, descent=descent)
-
-
 @rare_collections()
 def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, *,
                  mapped: Sequence[Result] = (), checkpoint_file: str | os.PathLike[str] | None = None,
                  on_progress: OnProgress = lambda *_: None, clock: PlanningClock | None = None,
                  descent: NetworkDescent | None = None) -> NetworkResult:
-    """Decides as `map_network` does, for a design that has been read, with options in range.
+    """Decides which layers of a network to fuse, how to tile the groups, and how to map every layer.
+
+    Results are those of `api.map_network`.
 
     Args:
         workload: The network.
         specs: The design with every distinct problem of the network, in the order of `workload.distinct()`.
-        options: Options of the search.
+        options: Options of the search, in range (`options.check`).
         mapped: The mapping of every distinct layer by itself, where the caller has searched them with the options of
             `options.layer_search`; empty: they are searched here.
+        checkpoint_file: As for `api.map_network`.
+        on_progress: As for `api.map_network`.
+        clock: When to come to an end; None: with the time limit of the options, from now on.
+        descent: The descent of the method "gradient"; None for other methods.
 
     Raises:
         FadiffError: A layer without a legal mapping, or a checkpoint of another network, design or version.
+        OutOfTime: There was no time for a mapping of every layer.
     """
     other_reads(workload, specs[0])  # an operation that no compute unit can do is refused before any search
     sparse = sparse_tensors(specs) if options.fuse else ()
@@ -123,7 +100,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
     if run.cut or options.calibration or sparse_tensors(specs):     # the layers alone have bounds
-        run.results = run.results if mapped else tuple(with_bounds(run.results, run.late))
+        run.results = run.results if mapped else tuple(with_lower_bounds(run.results, run.late))
     elif not (mapped or run.bounded):
         bound_plans(run, MOST_WORK, run.late)
     status += f"; {run.unbounded}" if run.unbounded else ""

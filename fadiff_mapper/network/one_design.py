@@ -54,7 +54,7 @@ def specs_of(workload: Workload, design: Design, energy: str = "bundled", strict
             key, literal = _all_but_bounds(entry.layer), entry.layer.literal
             like = alike.get(key)
             if free and like is not None and _reads_alike(like, entry.layer.problem):
-                specs.append(with_bounds(like, entry.layer.problem.bounds))
+                specs.append(resized_spec(like, entry.layer.problem.bounds))
                 continue
             if isinstance(design, Spec):
                 spec = read_spec(with_problem(document, literal), files, "built-in", strict=False)
@@ -114,7 +114,7 @@ def _reads_alike(like: Spec, problem: Problem) -> bool:
         or like.problem.bounds[name] == problem.bounds[name] for name, factor in fixed)
 
 
-def with_bounds(like: Spec, bounds: dict[str, int]) -> Spec:
+def resized_spec(like: Spec, bounds: dict[str, int]) -> Spec:
     """A spec with other bounds, in its literal form, too."""
     written = like.literal["problem"]
     literal = like.literal | {"problem": written | {"instance": written["instance"] | bounds}}
@@ -138,12 +138,7 @@ def _document(design: Design) -> tuple[Map, tuple[str, ...]]:
 
 
 def with_problem(document: Map, literal: dict[str, Any]) -> Map:
-    """The document with another problem and without a mapping.
-
-    Args:
-        document: The sections of a design.
-        literal: The problem as plain data.
-    """
+    """The sections of a design with another problem, as plain data, and without a mapping."""
     kept = {key: value for key, value in document.items() if key not in ("problem", "mapping")}
     places = {key: place for key, place in document.places.items() if key in kept}
     return Map({**kept, "problem": with_places(literal, Where("network"))}, where=document.where, places=places)

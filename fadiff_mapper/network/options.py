@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
@@ -12,6 +11,7 @@ from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS
 from fadiff_mapper.search.options import (
     MODELS,
     SearchOptions,
+    check_gap,
     refuse_calibration_without_cycles,
     refuse_model_without_gradient,
 )
@@ -83,8 +83,8 @@ def check(options: NetworkOptions) -> None:
     if not isinstance(options.longest, int) or not 2 <= options.longest <= LONGEST:
         raise FadiffError(f"longest: found {options.longest!r}; accepted: a whole number from 2 to {LONGEST}")
     refuse_model_without_gradient(options.model, options.method)
-    if options.gap is not None and (not isinstance(options.gap, int | float) or not 0 <= options.gap < inf):
-        raise FadiffError(f"gap: found {options.gap!r}; accepted: a share of 0 or more, such as 0.01")
+    if options.gap is not None:
+        check_gap(options.gap)
     if options.calibration is not None:
         refuse_calibration_without_cycles([options.metric])
     alone = "layers by themselves" if not options.fuse else "a calibration, with which nothing is fused"

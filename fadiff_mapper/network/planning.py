@@ -39,7 +39,17 @@ from fadiff_mapper.fusion.candidates import (
     reshaped,
     with_second_reads,
 )
-from fadiff_mapper.fusion.estimates import Candidate, LayerBase, Translated, group_bases, homes, layer_base, revised
+from fadiff_mapper.fusion.estimates import (
+    Candidate,
+    CompiledSegment,
+    LayerBase,
+    Translated,
+    compiled_segment,
+    group_bases,
+    homes,
+    layer_base,
+    revised,
+)
 from fadiff_mapper.fusion.group_legality import checked_costs
 from fadiff_mapper.fusion.prices import (
     CoverPart,
@@ -61,7 +71,6 @@ from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.result import EvaluatedGroup, LayerAlone
 from fadiff_mapper.network.tile_mappings import (
-    COMPARING,
     LIGHT,
     THOROUGH,
     TileEffort,
@@ -69,7 +78,7 @@ from fadiff_mapper.network.tile_mappings import (
     strategies_known,
     with_mappings,
 )
-from fadiff_mapper.search.map_layers import with_bounds
+from fadiff_mapper.search.map_layers import with_lower_bounds
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
 
@@ -118,7 +127,6 @@ class DescendedNetwork:
     # name, the price of parts of the network, and whether time is over
     candidates: Callable[[Hardware, Sequence[Segment], Mapping[str, LayerBase], NetworkPrice, Callable[[], bool]],
                          dict[Hashable, list[Candidate]]]
-    alone: bool = False  # whether these candidates are the only ones, so that none are enumerated
 
 
 NetworkDescent: TypeAlias = Callable[[Workload, Sequence[Result], str, int, Callable[[], bool]],
@@ -147,6 +155,11 @@ class SegmentState:
     def hoped(self, price: NetworkPrice) -> float:
         """The lowest price of the groups that can run, and of the best candidate as it is estimated."""
         return min([self.least(price), *(price(candidate.estimate) for candidate in self.waiting[:1])])
+
+    def hopeful(self, price: NetworkPrice) -> Candidate | None:
+        """The best candidate, if its estimate is below the price of all groups that can run; none promises more."""
+        best = self.waiting[0] if self.waiting else None
+        return best if best and price(best.estimate) < self.least(price) else None
 
     def promising(self, price: NetworkPrice) -> Candidate | None:
         """Of the groups that can run and were not searched thoroughly, the one with the best estimate."""
@@ -179,6 +192,7 @@ class PlanningRun:
     unbounded: str = ""     # why plans have no bound, if finding it failed
     memory: TileMemory = field(default_factory=TileMemory)
     every: Sequence[tuple[Segment, SegmentState]] = ()  # every segment with its state; equal segments share one
+    translated: Translated = field(default_factory=dict)  # layers and links of segments in the kernel's form
     known: Mapping[Any, SegmentState] = field(default_factory=dict)  # the state of every distinct segment, by its key
     by_nodes: Mapping[tuple[str, ...], SegmentState] = field(default_factory=dict)  # of every one, by its layers
 
@@ -207,6 +221,15 @@ class PlanningRun:
     def segments(self) -> list[Segment]:
         """All segments."""
         return [segment for segment, _ in self.every]
+
+    def compiled(self, segment: Segment) -> CompiledSegment:
+        """A segment with what is known of its layers by now."""
+        return compiled_segment(self.hardware, segment, group_bases(segment, self.bases), self.translated)
+
+    def one_by_one(self, segment: Segment) -> OperatingPoint:
+        """Energy and cycles of the layers of a segment one by one, all repeats together."""
+        return summed([self.bases[name].whole.times(runs)
+                       for name, runs in zip(segment.nodes, segment.runs, strict=True)]).times(segment.repeat)
 
     def price_at(self, groups: Sequence[CoverPart[Any]]) -> NetworkPrice:
         """The price of parts of the network at a plan with some groups."""
@@ -252,7 +275,7 @@ class PlanningRun:
 
 def bound_plans(run: PlanningRun, most: float, over: Over) -> None:
     """Bounds every layer by itself, and all plans; `most` and `over` are as of `NetworkLeast.bound`."""
-    run.results = tuple(with_bounds(run.results, over))
+    run.results = tuple(with_lower_bounds(run.results, over))
     bounds = [LeastLayer(bound.energy, bound.delay, bound.edp) if (bound := result.bound) else None
               for result in run.results]
 
@@ -271,16 +294,9 @@ def _tiles_of(groups: Sequence[CoverPart[EvaluatedGroup]]) -> int:
 
 def planned_groups(run: PlanningRun, *, explain: bool = False,
                    ) -> tuple[tuple[CoverPart[EvaluatedGroup], ...], tuple[LayerAlone, ...]]:
-    """Finds the groups of the plan.
-
-    Args:
-        run: The run; its history, estimates and checkpoint are updated on the way.
-        explain: Whether to find out why layers are in no group.
-
-    Returns:
-        Groups that do not overlap, exactly evaluated, with which the network is better than layer by layer; and the
-        layers in none of them, if asked for.
-    """
+    """The groups of the plan, exactly evaluated, which do not overlap and with which the network is better than layer
+    by layer; and, if asked to `explain`, the layers in none of them. History, estimates and checkpoint of the run are
+    updated on the way."""
     run.workload.links()  # found once, so that listing has its part of the time to itself
     listed = run.over_in(LISTING)
     run.take_segments(segments(run.workload, run.options.longest, listed, units=bool(run.hardware.arch.units)))
@@ -296,8 +312,7 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
         _evaluate_hopeful(run)
         if complete and not run.over():
             around = [(part.nodes, part.plan.group) for part in best_known_plan(run)]
-            for key, own in reshaped(run.hardware, around, run.chains, run.segments, run.bases, run.price,
-                                     run.over).items():
+            for key, own in reshaped(around, run.chains, run.segments, run.compiled, run.price, run.over).items():
                 propose(run, run.known[key], own)
             _evaluate_hopeful(run)
         before, value = value, run.value(best_known_plan(run))
@@ -315,8 +330,13 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
 
 def _evaluate_hopeful(run: PlanningRun) -> None:
     """Evaluates the plan that would be best if estimates held, until it consists of evaluated groups."""
-    while not run.over() and (picked := _hopeful(run)):
+    while not run.over() and (picked := _candidates_of(_hoped_plan(run, lambda state: state.hopeful(run.price)))):
         evaluate_candidates(run, picked, LIGHT, "groups")
+
+
+def _candidates_of(plan: Sequence[CoverPart[Any]]) -> list[Candidate]:
+    """What is not evaluated of a plan; equal segments share a candidate."""
+    return list({id(part.plan): part.plan for part in plan if isinstance(part.plan, Candidate)}.values())
 
 
 # Which segments are enumerated.
@@ -330,9 +350,7 @@ def list_candidates(run: PlanningRun) -> bool:
     Returns:
         Whether none is left; with a time limit some may be, of which the next call takes up one at least.
     """
-    if run.descended and run.descended.alone:
-        return True
-    stopped, translated, price, begun = run.over_in(LISTING), Translated(), run.price, False
+    stopped, price, begun = run.over_in(LISTING), run.price, False
     for state in sorted(run.known.values(), key=lambda state: len(state.segment.nodes)):
         nodes = state.segment.nodes
         known = tuple(run.bases[name] for name in nodes)
@@ -341,9 +359,8 @@ def list_candidates(run: PlanningRun) -> bool:
             continue
         if begun and stopped():
             return False
-        own, begun = group_bases(state.segment, run.bases), True
-        propose(run, state, candidates(run.hardware, state.segment, own, price,
-                                       price(one_by_one(state.segment, own)), translated))
+        begun = True
+        propose(run, state, candidates(run.compiled(state.segment), price, price(run.one_by_one(state.segment))))
         state.listed_for = known
         divided = [0.0]     # the least price of the first layers in any division
         for stop in range(1, len(nodes) + 1):
@@ -351,11 +368,6 @@ def list_candidates(run: PlanningRun) -> bool:
                                if stop - start < len(nodes)))
         state.grows = state.hoped(price) < divided[-1]
     return True
-
-
-def one_by_one(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:
-    """Energy and cycles of the layers of a segment one by one (`group_bases`), all repeats together."""
-    return summed([base.whole for base in bases]).times(segment.repeat)
 
 
 # Which candidates are evaluated.
@@ -366,7 +378,7 @@ def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]
     Where these do not fit, the best in half of one tile.
     """
     price = run.price
-    limit = price(one_by_one(state.segment, group_bases(state.segment, run.bases)))
+    limit = price(run.one_by_one(state.segment))
 
     def ranked(some: Sequence[Candidate]) -> list[Candidate]:
         """The different candidates that promise a gain and are not evaluated yet: the best estimate first, of equal
@@ -382,37 +394,27 @@ def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]
         return
     kept = with_second_reads(run.hardware, best, run.word_costs)
     if not kept:
-        halves = narrower(run.hardware, best, group_bases(best.segment, run.bases), price)
+        halves = narrower(run.compiled(best.segment), best, price)
         smaller = [other for half in halves for other in with_second_reads(run.hardware, half, run.word_costs)]
         kept = sorted(smaller, key=lambda other: price(other.estimate))[:1]
     state.waiting = ranked([*kept, *state.waiting])
 
 
-def _hopeful(run: PlanningRun) -> list[Candidate]:
-    """The unevaluated candidates of the plan that would be best if estimates held; none where it has none.
-
-    Only the best waiting candidate of a segment takes part: the next one cannot promise more.
-    """
-    parts, price = _evaluated_parts(run), run.price
-    for segment, state in run.every:
-        if state.waiting and price(state.waiting[0].estimate) < state.least(price):
-            parts.append(CoverPart(segment.nodes, state.waiting[0].estimate, state.waiting[0]))
-    plans = {id(part.plan): part.plan for part in _best_plan(run, parts)}   # equal segments share a candidate
-    return [plan for plan in plans.values() if isinstance(plan, Candidate)]
-
-
-def _evaluated_parts(run: PlanningRun) -> list[CoverPart[Any]]:
-    """All evaluated groups, wherever in the network they could run."""
-    return [CoverPart(segment.nodes, group.point, group) for segment, state in run.every for group in state.exact]
-
-
 def best_known_plan(run: PlanningRun) -> list[CoverPart[EvaluatedGroup]]:
     """The best partition with the groups evaluated so far."""
-    return _best_plan(run, _evaluated_parts(run))
+    return _hoped_plan(run, lambda state: None)
 
 
-def _best_plan(run: PlanningRun, parts: list[CoverPart[Any]]) -> list[CoverPart[Any]]:
-    """The best partition that the network's order allows: two groups may each wait for the other."""
+def _hoped_plan(run: PlanningRun, promise: Callable[[SegmentState], Candidate | None]) -> list[CoverPart[Any]]:
+    """The best partition with the groups evaluated so far and what segments promise, at its estimate.
+
+    Partitions that the network's order does not allow are left out: two groups may each wait for the other.
+    """
+    promised = {key: promise(state) for key, state in run.known.items()}
+    parts: list[CoverPart[Any]] = [CoverPart(segment.nodes, group.point, group)
+                                   for segment, state in run.every for group in state.exact]
+    parts += [CoverPart(segment.nodes, candidate.estimate, candidate)
+              for segment, _ in run.every if (candidate := promised[segment.key])]
     while True:
         plan = partition(run.chains, run.alone, parts, run.options.metric, run.joined)
         if runs_in_order(run.workload, [part.nodes for part in plan]):
@@ -435,7 +437,7 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
         state.waiting = [other for other in state.waiting if other is not candidate]
         state.tried += [candidate.group] if candidate.group not in state.tried else []
         state.exact += [group] if group is not None else []
-        state.searched += [candidate.group] if effort.deep and effort.known_too else []
+        state.searched += [candidate.group] if effort.deep else []
     run.note(stage, best_known_plan(run))
     for candidate, group in pairs:
         if group is None:
@@ -458,11 +460,11 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
     for candidate in short:
         state = run.known[candidate.segment.key]
         if id(candidate) not in new and state.narrowed < NARROWED:  # again, in smaller tiles
-            halved = narrower(run.hardware, candidate, group_bases(candidate.segment, run.bases), price)
+            halved = narrower(run.compiled(candidate.segment), candidate, price)
             if halved:
                 propose(run, state, [min(halved, key=lambda other: price(other.estimate))])
                 state.narrowed += 1
-    evaluate_candidates(run, list(new.values()), COMPARING, stage)
+    evaluate_candidates(run, list(new.values()), THOROUGH, stage)
 
 
 def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice,
@@ -474,16 +476,23 @@ def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice
     """
     groups, effort = [candidate.group for candidate in chosen], effort.of(run.options.seed, run.options.workers)
     batch = batch_key(groups, price.sums, effort) if run.saved.file else ""
-    mapped = run.saved.mapped(batch, groups)
-    if mapped is None:
+    if kept := run.saved.mapped(batch, groups):
+        mapped, strategies = kept
+        run.strategies.update(strategies)
+    else:
         specs = [[run.by_node[name].spec for name in candidate.segment.nodes] for candidate in chosen]
         mapped = with_mappings(run.hardware, groups, specs, price.sums, effort, run.over, run.strategies, run.memory)
         if not run.over():
             run.saved.keep_mapped(batch, mapped, run.strategies)
-    run.strategies.update(run.saved.strategies(batch))
-    costs = iter(checked_costs(run.hardware, [group for group in mapped if group is not None], run.memory.evaluations))
-    return [None if group is None or (cost := next(costs)[1]) is None
-            else EvaluatedGroup(candidate, group, cost) for candidate, group in zip(chosen, mapped, strict=True)]
+    return _with_costs(run, chosen, mapped)
+
+
+def _with_costs(run: PlanningRun, chosen: Sequence[Candidate],
+                mapped: Sequence[FusedGroup | None]) -> list[EvaluatedGroup | None]:
+    """Candidates with their groups, which have mappings, and the exact costs of these; None for one that cannot run."""
+    costs = iter(checked_costs(run.hardware, [group for group in mapped if group], run.memory.evaluations))
+    return [EvaluatedGroup(candidate, group, cost) if group and (cost := next(costs)[1]) else None
+            for candidate, group in zip(chosen, mapped, strict=True)]
 
 
 def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
@@ -503,7 +512,7 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
             near = []
             for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
                 best = state.best(price)
-                found = neighbours(run.hardware, best.candidate, group_bases(state.segment, run.bases), price)[:NEAR]
+                found = neighbours(run.compiled(state.segment), best.candidate, price)[:NEAR]
                 if best.group.second_reads:
                     found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
                 near += [candidate for candidate in found if candidate.group not in state.tried
@@ -521,10 +530,10 @@ def _evaluate_least(run: PlanningRun) -> None:
         for group in run.bounded.path(energy, cycles)[1]:
             if not (sizes := group.sizes(energy, cycles)):
                 continue
-            state, own = run.known[group.segment.key], group_bases(group.segment, run.bases)
-            limit = (1 + NEARLY) * min(state.least(price), price(one_by_one(group.segment, own)))
+            state = run.known[group.segment.key]
+            limit = (1 + NEARLY) * min(state.least(price), price(run.one_by_one(group.segment)))
             found += [candidate for candidate in candidates_along(
-                run.hardware, group.segment, tuple(sizes), own, price, [tuple(sizes.values())])
+                run.compiled(group.segment), tuple(sizes), price, [tuple(sizes.values())])
                 if candidate.group not in state.tried and price(candidate.estimate) < limit]
         evaluate_candidates(run, distinct(found), THOROUGH, REFINED)
 
@@ -533,19 +542,13 @@ def _search_promising(run: PlanningRun) -> None:
     """Searches thoroughly the groups of the plan that would be best if groups kept the promise of their estimates,
     until it has none left: a short search of a hard tile may miss most of what a group saves."""
     while not run.over():
-        parts, price = _evaluated_parts(run), run.price
-        promising = {key: candidate for key, state in run.known.items()
-                     if (candidate := state.promising(price)) is not None}
-        parts += [CoverPart(segment.nodes, promising[segment.key].estimate, promising[segment.key])
-                  for segment, _ in run.every if segment.key in promising]
-        hoped, plan = _best_plan(run, parts), best_known_plan(run)
+        hoped, plan = _hoped_plan(run, lambda state: state.promising(run.price)), best_known_plan(run)
         planned = {part.nodes for part in plan}
         worth = run.value(hoped) <= run.value(plan) * (1 - WORTH)   # else groups of the plan alone are searched
-        picked = {id(part.plan): part.plan for part in hoped
-                  if isinstance(part.plan, Candidate) and (worth or part.nodes in planned)}
+        picked = _candidates_of([part for part in hoped if worth or part.nodes in planned])
         if not picked:
             return
-        evaluate_candidates(run, list(picked.values()), THOROUGH, REFINED)
+        evaluate_candidates(run, picked, THOROUGH, REFINED)
 
 
 # Tensors that stay on the chip from group to group.
@@ -610,11 +613,9 @@ def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],
                         price: NetworkPrice) -> dict[VersionKey, EvaluatedGroup | None]:
     """Versions exactly, with the mappings of their parts and, where these fall short, with others."""
     level = homes(run.hardware)[0]
-    candidates = [replace(version.part.candidate, group=version.group(level), estimate=version.estimate)
+    candidates = [replace(version.part.candidate, group=version.group(level), estimate=version.point)
                   for version in versions]
-    costs = checked_costs(run.hardware, [one.group for one in candidates], run.memory.evaluations)
-    known = [None if cost is None else EvaluatedGroup(one, one.group, cost)
-             for one, (_, cost) in zip(candidates, costs, strict=True)]
+    known = _with_costs(run, candidates, [one.group for one in candidates])
     short = [index for index, (one, group) in enumerate(zip(candidates, known, strict=True))
              if group is None or price(group.point) > (1 + SHORT) * price(one.estimate)]
     for index, other in zip(short, evaluated(run, [candidates[index] for index in short], price, THOROUGH),
@@ -648,7 +649,7 @@ def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) ->
     def estimate(nodes: tuple[str, ...], segment: Segment) -> tuple[float, tuple[str, ...]]:
         """The change by the best group of tiles in any size, infinite where none fits."""
         if segment.key not in estimated:
-            found = candidates(run.hardware, segment, group_bases(segment, run.bases), price, inf)
+            found = candidates(run.compiled(segment), price, inf)
             estimated[segment.key] = min((price(candidate.estimate) for candidate in found), default=inf)
         return change(nodes, estimated[segment.key]), nodes
 

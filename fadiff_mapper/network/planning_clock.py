@@ -76,16 +76,10 @@ class PlanningClock:
 
 
 def command_clock(limit: float | None, stopped: Callable[[], bool], start: float, workload: Workload) -> PlanningClock:
-    """The clock of a command that has just read its network.
+    """The clock of a command that began at `start`, by the monotonic clock, and has just read its network.
 
     How long its last steps will take is judged by how long the first ones took, so that slow and busy machines end in
-    time as well.
-
-    Args:
-        limit: Seconds for the whole command, None without a limit.
-        stopped: Asked again and again; true ends the run.
-        start: When the command began, by the monotonic clock.
-        workload: The network.
+    time as well. `limit`: seconds for the whole command; `stopped` is asked again and again: true ends the run.
     """
     nodes, layers = len(workload.nodes), len(workload.distinct())
     pace = (time.monotonic() - start) / (START_S + nodes * START_PER_NODE_S + layers * START_PER_LAYER_S)

@@ -22,7 +22,7 @@ from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.model.vector_cost import VectorCost, vector_costs
-from fadiff_mapper.network.one_design import by_node, with_bounds
+from fadiff_mapper.network.one_design import by_node, resized_spec
 from fadiff_mapper.search.lower_bound.assemble import METRIC_NAMES, percent_above
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Operator, Totals, Workload
@@ -418,7 +418,7 @@ def _operators(workload: Workload, hardware: Hardware, groups: Sequence[GroupInN
 def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, Result],
            layers: Mapping[str, Operator]) -> tuple[TileMapping, ...]:
     """Every tile of a group as a layer of its own, so that `timeloop-model` can repeat its numbers."""
-    mappings = [(name, replace(with_bounds(whole, whole.problem.resized(shape).bounds), mapping=None), mapping)
+    mappings = [(name, replace(resized_spec(whole, whole.problem.resized(shape).bounds), mapping=None), mapping)
                 for name, layer in zip(nodes, group.layers, strict=True)
                 for whole in [over_all_runs(alone[name].spec, layers[name], layer.problem.dimensions)]
                 for shape, mapping in layer.mappings.items()]

@@ -69,7 +69,6 @@ class TileEffort:
     # in a thorough search, which compares all strategies of layers whose best one is not known yet, the effort of a
     # second search of those that come close to the best; None takes one strategy that has a legal mapping
     deep: SearchOptions | None = None
-    known_too: bool = True  # whether a thorough search goes deep into tiles of layers whose best strategy is known, too
 
     def of(self, seed: int, threads: int) -> TileEffort:
         """The effort with a seed and a number of threads."""
@@ -82,24 +81,7 @@ LIGHT = TileEffort(SearchOptions(effort="light"))
 
 THOROUGH = replace(LIGHT, deep=SearchOptions(effort=replace(EFFORTS["light"], chains=40, rounds=60, neighbours=12,
                                                             chains_agreeing=8)))
-"""Effort for the tiles of groups of the plan that fall short of their estimate: the hardest tile decides a plan."""
-
-COMPARING = replace(THOROUGH, known_too=False)
-"""Effort for the tiles of candidates that fall short of their estimate: thorough for layers whose strategies were never
-compared; the others seldom gain anything, which would take half of the whole run."""
-
-
-class SumCompletion(Enum):
-    """How the sums of an intermediate are finished before they are handed on.
-
-    TOGETHER: all sums of the tile are kept until all are finished. INSIDE: each is finished inside the home level,
-    which then brings in all operands of a sum at once. IN_TURN: one part after the other is finished, by the innermost
-    loops outside the home.
-    """
-
-    TOGETHER = "together"
-    INSIDE = "inside"
-    IN_TURN = "in turn"
+"""Effort for the tiles of groups that fall short of their estimate: the hardest tile decides a plan."""
 
 
 class TileStrategy(Enum):
@@ -107,17 +89,20 @@ class TileStrategy(Enum):
 
     Attributes:
         whole: Whether the mapping has them whole in their level at once, or goes through them piece by piece.
-        completion: How the sums of the written one are finished.
+        sums: How the sums of the written one are finished before they are handed on. "together": all sums of the tile
+            are kept until all are finished. "inside": each is finished inside the home level, which then brings in all
+            operands of a sum at once. "in turn": one part after the other is finished, by the innermost loops outside
+            the home.
     """
 
-    WHOLE_AND_TOGETHER = (True, SumCompletion.TOGETHER)
-    WHOLE_FROM_INSIDE = (True, SumCompletion.INSIDE)
-    PIECES_FROM_INSIDE = (False, SumCompletion.INSIDE)
-    PIECES_IN_TURN = (False, SumCompletion.IN_TURN)
+    WHOLE_AND_TOGETHER = (True, "together")
+    WHOLE_FROM_INSIDE = (True, "inside")
+    PIECES_FROM_INSIDE = (False, "inside")
+    PIECES_IN_TURN = (False, "in turn")
 
-    def __init__(self, whole: bool, completion: SumCompletion):
+    def __init__(self, whole: bool, sums: str):
         self.whole = whole
-        self.completion = completion
+        self.sums = sums
 
 
 @dataclass(frozen=True)
@@ -127,20 +112,12 @@ class ResidentTile:
     space: str  # name of the data space
     level: int  # index of the level
     outside: bool = False  # whether levels outside may keep it too
-    whole: bool = True  # whether the mapping has all of it there at once; else it goes through it piece by piece
+    handed: bool = False  # whether it is an intermediate, which `TileStrategy` may take piece by piece
     # whether it comes there with the tile, as the output of overlapping pools does, and so takes room of its own
     apart: bool = False
     partial: bool = False  # whether it lies there as partial sums, which come back to be added to
     # how instances of the level divide it, by index of a level and dimension of the layer; empty: there is one
     shares: tuple[tuple[int, str, int], ...] = ()
-
-
-@dataclass(frozen=True)
-class TilePlace:
-    """The data spaces that lie in a level while the tiles of a layer run, and the words that are left for these."""
-
-    held: tuple[ResidentTile, ...]
-    room: Room
 
 
 SearchKey = tuple[Hashable, TileStrategy, tuple[float, ...]]
@@ -162,8 +139,8 @@ class TileMemory:
     # whole layers prepared for evaluation, with a text that is equal for equal layers under equal constraints
     layers: dict[Hashable, tuple[PreparedLayer, str]] = field(default_factory=dict)
     shared: KnownLayers = field(default_factory=dict)  # constants that layers of one shape share
-    # constraints that all tiles of a layer have in common, by the layer's text, the data spaces that are held, and how
-    # sums are finished
+    # constraints that all tiles of a layer have in common, by the layer's text, the data spaces that are held, and the
+    # strategy
     constraints: dict[Hashable, Constraints] = field(default_factory=dict)
     # mappings of the tiles that groups took so far, by the identity of their outcome in `outcomes`
     mappings: dict[int, LayerMapping] = field(default_factory=dict)
@@ -176,12 +153,11 @@ class TileMemory:
                                 repr((problem.dimensions, problem.dataspaces, spec.constraints)))
         return self.layers[key]
 
-    def constrained(self, tile: Spec, text: str, held: tuple[ResidentTile, ...],
-                    completion: SumCompletion) -> Constraints:
+    def constrained(self, tile: Spec, text: str, held: tuple[ResidentTile, ...], strategy: TileStrategy) -> Constraints:
         """The constraints of a tile of the layer with a text, with the data spaces that are held."""
-        key = (text, held, completion)
+        key = (text, held, strategy)
         if key not in self.constraints:
-            self.constraints[key] = with_residents(tile.constraints, tile.problem, held, completion)
+            self.constraints[key] = with_residents(tile.constraints, tile.problem, held, strategy)
         return cut_to_tile(self.constraints[key], tile.problem)
 
 
@@ -196,34 +172,40 @@ class TileShape:
     key: Hashable  # equal for tiles whose searches are the same but for their room
     room: tuple[float, ...]  # words of every level that are left for the tile, innermost level first
     strategies: tuple[TileStrategy, ...]  # the strategies that could fit
-    # what the tile finds in the memories, by whether it has intermediates whole at once
-    places: Mapping[bool, TilePlace]
+    held: tuple[ResidentTile, ...]  # the data spaces that lie in a level while the tile runs
     sums: tuple[float, float]  # energy and cycles of the network; the tile minimises its share in both
     prepared: tuple[PreparedLayer, str]  # the whole layer prepared for evaluation, and its text
 
     def task(self, strategy: TileStrategy, room: tuple[float, ...], memory: TileMemory) -> MappingTask:
         """The search with one strategy in some room, words of every level."""
-        place, (layer, text) = self.places[strategy.whole], self.prepared
-        return mapping_task(self.spec, memory.constrained(self.spec, text, place.held, strategy.completion),
-                            room=replace(place.room, words=np.array(room)), sums=self.sums,
+        layer, text = self.prepared
+        return mapping_task(self.spec, memory.constrained(self.spec, text, self.held, strategy),
+                            room=Room(np.array(room), self.counted), sums=self.sums,
                             layer=layer.resized(self.spec.problem))
 
-    def fits(self, strategy: TileStrategy, nest: Nest) -> bool:
-        """Whether a mapping found with a strategy, a nest of one row, runs in the tile's own room."""
-        room = self.places[strategy.whole].room
-        return bool(score(self.prepared[0], nest, room=Room(room.words[:, None], room.counted[..., None])).legal[0])
+    @property
+    def counted(self) -> np.ndarray:
+        """[L, T]. Whether a data space takes words of the room of a level: not where it lies anyway."""
+        lying = {(resident.level, resident.space) for resident in self.held if not resident.apart}
+        return np.array([[(level, name) not in lying for name in self.spec.problem.dataspace_names()]
+                         for level in range(len(self.room))])
+
+    def fits(self, nest: Nest) -> bool:
+        """Whether a mapping, a nest of one row, runs in the tile's own room."""
+        room = Room(np.array(self.room)[:, None], self.counted[..., None])
+        return bool(score(self.prepared[0], nest, room=room).legal[0])
 
 
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
                   sums: tuple[float, float], effort: TileEffort, stopped: Callable[[], bool] = lambda: False,
                   known: BestStrategies | None = None, memory: TileMemory | None = None) -> list[FusedGroup | None]:
-    """Searches mappings for all tiles of some groups, side by side.
+    """Searches mappings for all tiles of some groups, side by side; each minimises its share in the network's sums.
 
     Args:
         hardware: The design.
         groups: Groups without mappings.
         specs: Spec of every layer of every group, for its constraints.
-        sums: Energy and cycles of the network; tiles minimise their share in both.
+        sums: Energy and cycles of the network.
         effort: Effort of the searches.
         stopped: Asked again and again; once true, the searches end with what they have.
         known: Strategies to begin with; those that a thorough search finds best are added.
@@ -238,10 +220,10 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     found = iter(_searched([tile for group in wanted for tile in group], effort, stopped, known, memory))
     result = []
     for group, tiles in zip(groups, wanted, strict=True):
-        mappings = {(tile.index, tile.shape): _best(tile, next(found).values(), memory.mappings) for tile in tiles}
-        result.append(None if None in mappings.values() else replace(group, layers=tuple(
-            replace(layer, mappings={shape: mapping for (number, shape), mapping in mappings.items()
-                                     if number == index and mapping})
+        mappings = [_best(tile, next(found).values(), memory.mappings) for tile in tiles]
+        result.append(None if None in mappings else replace(group, layers=tuple(
+            replace(layer, mappings={tile.shape: mapping for tile, mapping in zip(tiles, mappings, strict=True)
+                                     if mapping and tile.index == index})
             for index, layer in enumerate(group.layers))))
     return result
 
@@ -302,8 +284,7 @@ def _searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[
                                                                        if strategy not in own]
             for tile, own in zip(tiles, found, strict=True)], effort.options)
     if effort.deep is not None:
-        search([_close(own) if compared or effort.known_too else [] for own, compared
-                in zip(found, every_way, strict=True)], effort.deep)
+        search([_close(own) for own in found], effort.deep)
     compared_tiles = [(tile, own) for tile, own, compared in zip(tiles, found, every_way, strict=True) if compared]
     for tile, own in sorted(compared_tiles, key=lambda pair: prod(pair[0].shape)):  # that of the largest tile counts
         if any(outcome.legal for outcome in own.values()):
@@ -341,7 +322,7 @@ def tile_outcomes(wanted: Sequence[tuple[TileShape, TileStrategy]], options: Sea
     tight = {}
     for key, (tile, strategy) in new.items():
         outcome = known[ample[key]]
-        if outcome is None or not outcome.legal or tile.fits(strategy, outcome.nest):
+        if outcome is None or not outcome.legal or tile.fits(outcome.nest):
             known[key] = outcome
         else:
             tight[key] = tile, strategy
@@ -379,34 +360,26 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
         for left in rooms[:-1]:
             left[at] = max(left[at] - ceil(largest / hardware.arch.levels[at].instances), 0.0)
     for index, (layer, design, room) in enumerate(zip(group.layers, specs, rooms, strict=True)):
-        spec, places = replace(design, problem=layer.problem), {}
-        for whole in (True, False):
-            held = tuple(held_spaces(hardware, group, index, sums_at[index], whole))
-            lying = {(resident.level, resident.space) for resident in held if not resident.apart}
-            counted = [[(level, name) not in lying for name in layer.problem.dataspace_names()]
-                       for level in range(len(room))]
-            places[whole] = TilePlace(held, Room(np.array(room), np.array(counted)))
-        prepared = memory.layer(design, layer.problem)
+        held, prepared = tuple(held_spaces(hardware, group, index, sums_at[index])), memory.layer(design, layer.problem)
         for shape in dict.fromkeys(step.shape for step in all_classes[index]):
-            tile = replace(spec, problem=layer.problem.resized(shape))
+            tile = replace(design, problem=layer.problem.resized(shape))
             strategies: Sequence[TileStrategy] = (TileStrategy.WHOLE_FROM_INSIDE, TileStrategy.PIECES_FROM_INSIDE)
-            if group.output_home(index):    # else no intermediate is written, so that its completion plays no role
-                strategies = [strategy for strategy in TileStrategy if _room_to_finish(
-                    hardware, tile, places[strategy.whole].held, strategy.completion, room)]
-            tiles.append(TileShape(index, shape, tile, _layer_key(group, index),
-                                   (prepared[1], shape, sums, *(place.held for place in places.values())), tuple(room),
-                                   tuple(strategies), places, sums, prepared))
+            if group.output_home(index):    # else no intermediate is written, so that its sums play no role
+                strategies = [strategy for strategy in TileStrategy
+                              if _room_to_finish(hardware, tile, held, strategy, room)]
+            tiles.append(TileShape(index, shape, tile, _layer_key(group, index), (prepared[1], shape, sums, held),
+                                   tuple(room), tuple(strategies), held, sums, prepared))
     return tiles
 
 
-def _room_to_finish(hardware: Hardware, tile: Spec, held: Sequence[ResidentTile], completion: SumCompletion,
+def _room_to_finish(hardware: Hardware, tile: Spec, held: Sequence[ResidentTile], strategy: TileStrategy,
                     room: Sequence[float]) -> bool:
     """Whether an intermediate could be finished so: all its sums fit at once, or all operands of one sum do."""
     problem = tile.problem
-    if completion is SumCompletion.TOGETHER:
+    if strategy.sums == "together":
         level = hardware.arch.levels[sum_level(tile.constraints, problem.output.name)]
         return level.usable is None or problem.tensor_size(problem.output) <= level.usable * level.instances
-    if completion is SumCompletion.INSIDE:
+    if strategy.sums == "inside":
         home = next(resident.level for resident in held if resident.space == problem.output.name)
         lying = {resident.space for resident in held}
         one_sum = {dim: 1 if dim in problem.output.dimensions else extent for dim, extent in problem.bounds.items()}
@@ -415,50 +388,38 @@ def _room_to_finish(hardware: Hardware, tile: Spec, held: Sequence[ResidentTile]
     return True
 
 
-def held_spaces(hardware: Hardware, group: FusedGroup, index: int, sums_at: int | None,
-                whole: bool) -> list[ResidentTile]:
+def held_spaces(hardware: Hardware, group: FusedGroup, index: int, sums_at: int | None) -> list[ResidentTile]:
     """The data spaces of a layer that lie in a level while its tile runs.
 
-    Args:
-        hardware: The design.
-        group: The group.
-        index: The layer.
-        sums_at: The level on the chip in which its partial sums lie between steps; None where it has none.
-        whole: Whether intermediates are there whole at once.
+    `sums_at`: the level on the chip in which its partial sums lie between steps; None where it has none.
     """
     layer = group.layers[index]
     held = [ResidentTile(name, hardware.level(stay.level)) for name, stay in layer.operands.items()]
-    held += [ResidentTile(link.tensor, hardware.level(link.stay.level), whole=whole, apart=link.beside,
+    held += [ResidentTile(link.tensor, hardware.level(link.stay.level), handed=True, apart=link.beside,
                           shares=tuple((hardware.level(level), link.dims[dim], number)
                                        for level, dim, number in link.stay.shares))
              for link in group.into(index)]
-    output = layer.problem.output.name
+    output, onwards = layer.problem.output.name, group.links[index:index + 1]
     if at := group.output_home(index):
-        held.append(ResidentTile(output, hardware.level(at),
-                                 any(link.written_whole for link in group.links[index:index + 1]), whole, shares=tuple(
-                                     (hardware.level(level), dim, number) for link in group.links[index:index + 1]
-                                     for level, dim, number in link.stay.shares)))
+        held.append(ResidentTile(output, hardware.level(at), any(link.written_whole for link in onwards), handed=True,
+                                 shares=tuple((hardware.level(level), dim, number) for link in onwards
+                                              for level, dim, number in link.stay.shares)))
     elif sums_at is not None:
         held.append(ResidentTile(output, sums_at, outside=bool(group.sums), partial=bool(group.sums)))
     return held
 
 
 def with_residents(constraints: Constraints, problem: Problem, held: Sequence[ResidentTile],
-                   completion: SumCompletion) -> Constraints:
-    """A design's constraints with those of what is held, which all tiles of a layer have in common.
-
-    Args:
-        constraints: The design's.
-        problem: The layer or a tile of it; its bounds play no role.
-        held: Data spaces that lie in a level while a tile runs.
-        completion: How sums of an intermediate among them are finished.
-    """
+                   strategy: TileStrategy) -> Constraints:
+    """A design's constraints with those of the data spaces that are held while a tile runs, which all tiles of a layer
+    have in common; the bounds of the problem play no role."""
     levels = list(constraints.levels)
     for resident in held:
         home = resident.level
         levels = list(held_at(replace(constraints, levels=tuple(levels)), home,
                               {resident.space: resident.outside}).levels)
-        moving = space_of(problem, resident.space).dimensions if resident.whole or resident.shares else frozenset()
+        whole = strategy.whole or not resident.handed or resident.shares
+        moving = space_of(problem, resident.space).dimensions if whole else frozenset()
         for index in range(home + 1, len(levels)):
             levels[index] = _fixed(levels[index], moving)
             if resident.shares:     # other loops would have several instances hold, or add to, the same words
@@ -467,7 +428,7 @@ def with_residents(constraints: Constraints, problem: Problem, held: Sequence[Re
             loops = levels[index].spatial
             levels[index] = replace(levels[index], spatial=replace(loops, fixed=loops.fixed | {dim: number}))
         if resident.space == problem.output.name and not resident.partial and home + 1 < len(levels):
-            levels = _finished(levels, constraints, problem, home, completion)
+            levels = _finished(levels, constraints, problem, home, strategy)
     return replace(constraints, levels=tuple(levels))
 
 
@@ -484,7 +445,7 @@ def held_at(constraints: Constraints, home: int, handed: Mapping[str, bool]) -> 
 
 
 def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: Problem, home: int,
-              completion: SumCompletion) -> list[LevelConstraints]:
+              strategy: TileStrategy) -> list[LevelConstraints]:
     """Sums of an intermediate are finished before they lie in its home level."""
     result, output = list(levels), problem.output
     summed = set(problem.dimensions) - output.dimensions
@@ -493,10 +454,10 @@ def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: 
             result[index] = replace(result[index], spatial=_ones(result[index].spatial, summed))
     inside = any(output.name not in level.bypass for level in design.levels[:home])     # a level that finishes sums
     for index in range(home if inside else home + 1, len(result)):
-        if completion is SumCompletion.IN_TURN and index > home:
+        if strategy.sums == "in turn" and index > home:
             result[index] = _innermost(result[index], problem)
         else:
-            result[index] = _fixed(result[index], summed if completion is SumCompletion.INSIDE else output.dimensions)
+            result[index] = _fixed(result[index], summed if strategy.sums == "inside" else output.dimensions)
     return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.atomic_files import write_files
@@ -17,7 +17,7 @@ from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.network.result import plans_among
 from fadiff_mapper.output import RUN_FILES, STORE
 from fadiff_mapper.output.design_page import best_sensitivities, design_html
-from fadiff_mapper.output.network_files import network_files, safe_name
+from fadiff_mapper.output.network_files import safe_name, write_held
 from fadiff_mapper.output.run_files import course
 from fadiff_mapper.output.schema import schema_file, schema_line
 
@@ -25,11 +25,11 @@ FRONT = "front"  # the subfolder with the architecture of every design of a fron
 
 
 def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
-    """All files of a run folder but the page.
+    """The files of a run folder but its page, and those of each network.
 
     Yields:
         Folder, and its texts by file name: the folder "" with the best design's architecture, both tables and the run
-        as JSON; `FRONT`; and the folders of each network, as `network` writes them.
+        as JSON; and `FRONT`.
     """
     best = {"architecture.yaml": architecture_yaml(result, 1, ""), **schema_file("arch")} if result.documents else {}
     yield "", {**best, "front.csv": front_csv(result), "designs.csv": designs_csv(result.outcomes),
@@ -37,9 +37,6 @@ def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
     if len(result.front) > 1:
         yield FRONT, {f"{number:03d}.yaml": architecture_yaml(result, number, "../") for number in
                       range(1, len(result.documents) + 1)}
-    for folder, network in zip(network_folders(result), result.mapped_networks, strict=True):
-        for inner, texts in network_files(network).items():
-            yield str(PurePosixPath(folder, inner)), texts
 
 
 def network_folders(result: DesignResult) -> tuple[str, ...]:
@@ -81,8 +78,7 @@ def design_json(result: DesignResult) -> str:
 
 def _record(outcome: DesignOutcome) -> dict[str, Any]:
     """A design as plain values; unknown figures are null."""
-    figures = {name: value if (value := getattr(outcome, name)) < float("inf") else None for name in
-               ("energy_pj", "cycles", "edp", "area_mm2")}
+    figures = {name: value if (value := getattr(outcome, name)) < float("inf") else None for name in FIGURES}
     return {"parameters": dict(outcome.parameters), "feasible": outcome.feasible, "reason": outcome.reason, **figures,
             "networks": [asdict(network) for network in outcome.networks]}
 
@@ -105,8 +101,8 @@ def designs_csv(outcomes: Sequence[DesignOutcome]) -> str:
     """Every proposed design, in the order of proposal; an unknown figure is an empty cell."""
     return _table(outcomes, ABOUT[1:], (
         (outcome, {"number": number, "feasible": outcome.feasible, "reason": outcome.reason, "mapped": outcome.mapped,
-                   "least_energy_pj": outcome.bounds[0] if outcome.bounds else None,
-                   "least_cycles": outcome.bounds[1] if outcome.bounds else None})
+                   "least_energy_pj": outcome.bounds.energy_pj if outcome.bounds else None,
+                   "least_cycles": outcome.bounds.cycles if outcome.bounds else None})
         for number, outcome in enumerate(outcomes, 1)))
 
 
@@ -134,12 +130,14 @@ def _table(outcomes: Sequence[DesignOutcome], further: Sequence[str],
 
 
 def write_open_folder(result: DesignResult, folder: str | Path, over: Over = never) -> DesignResult:
-    """Writes the files of `design_files` and the page for a caller that holds the folder's lock.
+    """Writes all files of a search of designs for a caller that holds the folder's lock.
 
     Once `over` is true, the page leaves out its slow sensitivities, and the returned result has a warning.
     """
     for name, files in design_files(result):
         write_files(Path(folder) / name, files)
+    for name, network in zip(network_folders(result), result.mapped_networks, strict=True):
+        write_held(network, Path(folder) / name)
     sensitivities, unknown = attempted("sensitivities", lambda: best_sensitivities(result, over))
     page, lost = attempted("page", lambda: design_html(result, network_folders(result), sensitivities or (), unknown))
     write_files(folder, {"design.html": page or paragraph(lost)})

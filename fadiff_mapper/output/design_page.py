@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import OutOfTime
@@ -26,12 +26,11 @@ from fadiff_mapper.output.drawing import (
     field,
     fitting,
     round_ticks,
-    tint,
     unit_for,
     upright_line,
 )
-from fadiff_mapper.output.layer_views import component_names, dataspace_names, layer_views
-from fadiff_mapper.output.network_page import component_kind, draw_layers, page_template
+from fadiff_mapper.output.layer_views import component_names, layer_views
+from fadiff_mapper.output.network_page import component_kind, layer_part, page_template
 from fadiff_mapper.output.run_files import versions
 
 if TYPE_CHECKING:
@@ -183,44 +182,24 @@ def draw_levels(shares: Sequence[LevelShare]) -> Drawing:
     return Drawing(WIDTH, HEAD + len(shares) * ROW + 6, "energy and busy cycles by level", tuple(shapes))
 
 
-@dataclass(frozen=True)
-class ParameterStep:
-    """The best design with one parameter at a neighbouring value."""
+def parameter_worths(result: DesignResult) -> list[dict[str, Any]]:
+    """Every parameter of the best design: its name and value, and the designs with the values below and above.
 
-    value: int | float | str
-    outcome: DesignOutcome
-    edp: str  # difference to the best design in percent; empty where infeasible
-    area: str  # likewise; empty where unknown
-
-
-@dataclass(frozen=True)
-class ParameterWorth:
-    """One parameter of the best design, and the designs with the values before and after.
-
-    A step is None past the end of the values, or if it was not evaluated, for instance for its lower bound.
+    Each of these is None past the end of the values, or if it was not evaluated, for instance for its lower bound; else
+    the outcome, with its differences to the best design: EDP, empty where infeasible, and area, empty where unknown.
     """
-
-    name: str
-    value: int | float | str
-    below: ParameterStep | None
-    above: ParameterStep | None
-
-
-def parameter_worths(result: DesignResult) -> tuple[ParameterWorth, ...]:
-    """Every parameter of the best design with its neighbouring values."""
     known = {outcome.point: outcome for outcome in (*result.outcomes, *result.neighbours)}
     best = result.best
 
-    def step(axis: int, by: int, name: str) -> ParameterStep | None:
+    def step(axis: int, by: int) -> dict[str, Any] | None:
         outcome = known.get((*best.point[:axis], best.point[axis] + by, *best.point[axis + 1:]))
         if outcome is None or outcome.pruned:
             return None
-        edp = change(outcome.edp, best.edp) if outcome.feasible else ""
-        area = change(outcome.area_mm2, best.area_mm2) if outcome.area_mm2 < float("inf") else ""
-        return ParameterStep(outcome.parameters[name], outcome, edp, area)
+        return {"outcome": outcome, "edp": change(outcome.edp, best.edp) if outcome.feasible else "",
+                "area": change(outcome.area_mm2, best.area_mm2) if outcome.area_mm2 < float("inf") else ""}
 
-    return tuple(ParameterWorth(name, value, step(axis, -1, name), step(axis, 1, name))
-                 for axis, (name, value) in enumerate(best.parameters.items()))
+    return [{"name": name, "value": value, "below": step(axis, -1), "above": step(axis, 1)}
+            for axis, (name, value) in enumerate(best.parameters.items())]
 
 
 MOST_LISTED = 40  # designs in the table of the front; `front.csv` has all
@@ -252,17 +231,12 @@ def design_html(result: DesignResult, folders: Sequence[str],
     sections = []
     for (weight, network), folder in zip(weighted, folders, strict=True):
         views, stats = layer_views(network), network.stats
-        components, spaces = component_names(network, views), dataspace_names(views)
-        outermost = network.hardware.arch.levels[-1].name
-        sections.append({
+        sections.append(layer_part(network, views, views) | {
             "name": network.workload.name, "weight": weight, "folder": folder, "stats": stats,
             "stats_text": [unit_for([value], units, counted).written(value) for value, units, counted in (
                 (stats.edp, EDP, ""), (stats.energy_pj, ENERGY, ""), (stats.cycles, COUNT, "cycles"))],
             "saved": change(stats.edp, network.unfused_stats.edp),  # by fusion
-            "groups": [" → ".join(group.nodes) for group in network.groups],
-            "layers": draw_layers(views, components, spaces, outermost),
-            "components": [(name, component_kind(components, outermost, name)) for name in components],
-            "spaces": [(name, tint("space", k)) for k, name in enumerate(spaces)], "outermost": outermost})
+            "groups": [" → ".join(group.nodes) for group in network.groups]})
     return page_template("design.html.jinja").render(
         result=result, versions=versions(), colours=COLOURS, figures=figures,
         front=draw_front(result), listed=shown, edp=unit_for((outcome.edp for outcome in result.front), EDP),
@@ -286,9 +260,8 @@ def best_sensitivities(result: DesignResult, over: Over = never) -> tuple[Sensit
         return ()
     if over():
         raise OutOfTime
-    from fadiff_mapper.search.explanation.sensitivities import RepeatedLayer, combined_sensitivities
-    layers = [RepeatedLayer(figures.weight * outcome.count, outcome.spec, outcome.mapping, outcome.stats.energy_pj,
-                        outcome.stats.cycles)
-              for figures, network in zip(result.best.networks, result.mapped_networks, strict=True)
-              for outcome in network.layers]
-    return combined_sensitivities(layers, over)
+    from fadiff_mapper.search.explanation.sensitivities import combined_sensitivities
+    return combined_sensitivities([
+        (figures.weight * layer.count, layer.spec, layer.mapping, layer.stats)
+        for figures, network in zip(result.best.networks, result.mapped_networks, strict=True)
+        for layer in network.layers], over)

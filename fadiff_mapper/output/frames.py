@@ -26,7 +26,8 @@ def network_frame(result: NetworkResult) -> pd.DataFrame:
     groups = {node: number for number, group in enumerate(result.groups, 1) for node in group.nodes}
     return pd.DataFrame([{
         "layer": view.name, "group": groups.get(view.name), "energy_pj": view.planned.energy_pj,
-        "cycles": view.planned.cycles, "unfused_energy_pj": view.alone.energy_pj, "unfused_cycles": view.alone.cycles}
+        "cycles": view.planned.cycles, "unfused_energy_pj": view.unfused.energy_pj,
+        "unfused_cycles": view.unfused.cycles}
         for view in layer_views(result)]).astype({"group": "Int64"})
 
 

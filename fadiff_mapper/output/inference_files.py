@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from fadiff_mapper.base.text_formats import csv_text, json_text
-from fadiff_mapper.inference.infer import PHASES, BatchOutcome, InferenceResult, OperatorShare, cached_words
+from fadiff_mapper.inference.infer import PHASES, InferenceResult, OperatorShare, cached_words
 from fadiff_mapper.inference.language_model import LanguageModel
 from fadiff_mapper.output.chrome_trace import TraceSlice, trace_json
 from fadiff_mapper.output.drawing import (
@@ -55,7 +55,7 @@ def record(result: InferenceResult) -> dict[str, Any]:
         "cycle_s": result.cycle_s, "versions": versions(), "folded_into_neighbours": result.folded, "fuse": result.fuse,
         "batches": [{
             "batch": outcome.batch, "time_to_first_token_s": outcome.first_token_s, "seconds": outcome.seconds,
-            "time_per_token_s": per_token(outcome), "tokens_per_s": outcome.tokens_per_s,
+            "time_per_token_s": outcome.further_token_s, "tokens_per_s": outcome.tokens_per_s,
             "joules_per_token": outcome.joules_per_token, "weight_words": outcome.weight_words,
             "cache_words": outcome.cache_words, "weights_in": outcome.weights_in, "cache_in": outcome.cache_in,
             "busy_s": {phase: result.busy(outcome.batch, phase) for phase in PHASES},
@@ -94,11 +94,6 @@ def trace(result: InferenceResult) -> str:
     return trace_json(processes, time="seconds of the design's clock")
 
 
-def per_token(outcome: BatchOutcome) -> tuple[float, float] | None:
-    """Seconds of the first and the last token behind the prefill; None where there is none."""
-    return (outcome.steps[0][1], outcome.steps[-1][1]) if outcome.steps else None
-
-
 def _draw_curves(result: InferenceResult, curves: dict[int, list[tuple[int, float]]], unit: str,
                  title: str) -> Drawing | None:
     """A line for each batch over the length of the cache; None without further tokens."""
@@ -118,15 +113,6 @@ def _draw_curves(result: InferenceResult, curves: dict[int, list[tuple[int, floa
         shapes += [Dot(x, at, 3, "chosen", f"batch {batch}: {value:.4g} {unit}"),
                    Label(x + 8, at + 4, f"batch {batch}", "value")]
     return Drawing(WIDTH, HEIGHT, f"{title} over the length of the cache", tuple(shapes))
-
-
-def draw_products(result: InferenceResult) -> Drawing | None:
-    """The roofline of every product; None where the outermost memory is unlimited."""
-    points = [RooflinePoint(f"{share.operator}, {share.phase}, batch {share.batch}", share.macs, share.outermost_words,
-                            share.cycles * result.cycle_s, tint("group", share.phase == "decode"))
-              for share in result.operators]
-    bandwidth = result.words_per_cycle
-    return draw_roofline(points, result.macs_per_cycle / result.cycle_s, bandwidth and bandwidth / result.cycle_s, "s")
 
 
 def draw_bounds(result: InferenceResult) -> tuple[Drawing, list[tuple[str, str]]]:
@@ -157,11 +143,15 @@ def inference_html(result: InferenceResult) -> str:
     memory = _draw_curves(result, {outcome.batch: [
         (length, 1e-9 * (outcome.weight_words + cached_words(result.model, outcome.batch, length)))
         for length, *_ in outcome.steps] for outcome in result.batches}, "G words", "weights and cache in 10^9 words")
+    products = [RooflinePoint(f"{share.operator}, {share.phase}, batch {share.batch}", share.macs,
+                              share.outermost_words, share.cycles * result.cycle_s,
+                              tint("group", share.phase == "decode")) for share in result.operators]
+    bandwidth = result.words_per_cycle and result.words_per_cycle / result.cycle_s
     bounds, legend = draw_bounds(result)
     operators = [(outcome, list(result.shares(outcome.batch, "phase", "operator", "unit").items())[:MOST_OPERATORS])
                  for outcome in result.batches]
     return page_template("inference.html.jinja").render(
         result=result, versions=versions(), colours=COLOURS, times=times, memory=memory,
-        roofline=draw_products(result), bounds=bounds, legend=legend,
-        operators=operators, per_token=per_token, uncounted=result.uncounted(),
+        roofline=draw_roofline(products, result.macs_per_cycle / result.cycle_s, bandwidth, "s"),
+        bounds=bounds, legend=legend, operators=operators, uncounted=result.uncounted(),
         folded=folded_in_words(result.folded))

@@ -6,6 +6,7 @@ add up to the plan; numbers of a group are sums over all its repeats.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,7 @@ class LayerView:
     group: int | None  # number of its fused group, counted from 1; None where unfused
     recomputed: int  # multiply-accumulates of the plan beyond `macs`, for recomputed halos
     planned: LayerShare
-    alone: LayerShare  # without fusion; equal to `planned` outside groups
+    unfused: LayerShare  # without fusion; equal to `planned` outside groups
 
 
 def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
@@ -82,9 +83,9 @@ def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
     return tuple(views)
 
 
-def component_names(result: NetworkResult, views: tuple[LayerView, ...]) -> tuple[str, ...]:
+def component_names(result: NetworkResult, views: Sequence[LayerView]) -> tuple[str, ...]:
     """Names of the components of all shares: arithmetic, levels from the innermost, wires if they cost anything."""
-    wired = any(NOC in share.components for view in views for share in (view.planned, view.alone))
+    wired = any(NOC in share.components for view in views for share in (view.planned, view.unfused))
     return (*_built(result), NOC) if wired else _built(result)
 
 
@@ -94,11 +95,11 @@ def _built(result: NetworkResult) -> tuple[str, ...]:
     return (arch.arithmetic.name, *(level.name for level in arch.levels if not level.is_dummy))
 
 
-def dataspace_names(views: tuple[LayerView, ...]) -> tuple[str, ...]:
+def dataspace_names(views: Sequence[LayerView]) -> tuple[str, ...]:
     """Names of the data spaces that any layer moves at the outermost level, in the order of occurrence."""
-    return tuple(dict.fromkeys(name for view in views for name in view.alone.outermost))
+    return tuple(dict.fromkeys(name for view in views for name in view.unfused.outermost))
 
 
 def outermost_words(views: tuple[LayerView, ...]) -> tuple[float, float]:
     """Words at the outermost level over the whole network: (as planned, unfused)."""
-    return sum(view.planned.outermost_words for view in views), sum(view.alone.outermost_words for view in views)
+    return sum(view.planned.outermost_words for view in views), sum(view.unfused.outermost_words for view in views)

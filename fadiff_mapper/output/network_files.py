@@ -173,14 +173,6 @@ def _stay(stay: Stay) -> dict[str, Any]:
     return {"level": stay.level, "retained_along": sorted(stay.across), **({"shares": shares} if shares else {})}
 
 
-def network_files(result: NetworkResult) -> dict[str, dict[str, str]]:
-    """All files of a run folder: folder -> file name -> text.
-
-    The plan, in the folder "", comes last: written in this order, `plan.yaml` names only existing folders.
-    """
-    return {**{name: texts() for name, texts in mapping_folders(result)}, "": plan_files(result) | page_file(result)}
-
-
 def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
     """The folders of all mappings of a plan, so that each can be written before the next one is made.
 
@@ -218,7 +210,7 @@ def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], d
     yield from folders_of_groups(set(range(1, len(result.groups) + 1)) - distinct)
 
 
-def plan_files(result: NetworkResult, missing: Container[str] = ()) -> dict[str, str]:
+def plan_files(result: NetworkResult, missing: Container[str]) -> dict[str, str]:
     """The files of a plan outside its subfolders, without its page; the plan does not name `missing` folders."""
     return {"plan.yaml": plan_yaml(result, missing), "fadiff.network.json": network_json(result),
             "trace.json": plan_trace(result)}
@@ -267,7 +259,7 @@ WRITERS = 8  # folders written concurrently, as writing mostly waits for the dis
 
 
 def write_held(result: NetworkResult, folder: Path, over: Over = never) -> NetworkResult:
-    """Writes the files of `network_files` into a folder that the caller holds (`atomic_files.lock`).
+    """Writes all files of a plan into a folder that the caller holds (`atomic_files.lock`).
 
     Once `over` is true, only the files of the plan itself are written; the returned plan's status has the number of
     missing folders. Raises FadiffError if a file cannot be written.

@@ -63,26 +63,33 @@ GAP, VALUE, HEAD, ROW, BAR, THIN = 26.0, 52.0, 34.0, 24.0, 9.0, 4.0
 planned and an unfused one."""
 
 
-def draw_layers(views: Sequence[LayerView], components: Sequence[str], spaces: Sequence[str],
+def layer_part(result: NetworkResult, views: Sequence[LayerView], shown: Sequence[LayerView]) -> dict[str, Any]:
+    """The drawing of some layers, its legends of components and data spaces, and the name of the outermost level."""
+    names, outermost = component_names(result, views), result.hardware.arch.levels[-1].name
+    components = [(name, component_kind(names, outermost, name)) for name in names]
+    spaces = [(name, tint("space", k)) for k, name in enumerate(dataspace_names(views))]
+    return {"layers": draw_layers(shown, components, spaces, outermost), "components": components, "spaces": spaces,
+            "outermost": outermost}
+
+
+def draw_layers(views: Sequence[LayerView], components: list[tuple[str, str]], spaces: list[tuple[str, str]],
                 outermost: str) -> Drawing:
     """Layer by layer: energy by component, cycles, and words at the outermost level.
 
     Three panels of horizontal bars share one row per layer. Below the bar of the plan a fused layer has a pale bar of
-    the same layer unfused. `components` and `spaces` are the orders in which bars are stacked, `outermost` names the
-    level.
+    the same layer unfused. `components` and `spaces` are names with CSS classes in the order in which bars are stacked,
+    `outermost` names the level.
     """
-    shares = [share for view in views for share in (view.planned, view.alone)]
+    shares = [share for view in views for share in (view.planned, view.unfused)]
     energy = unit_for((share.energy_pj for share in shares), ENERGY)    # fits the largest number, planned or not
     cycles = unit_for((share.cycles for share in shares), COUNT)
     words = unit_for((share.outermost_words for share in shares), COUNT)
     # title, unit, (name, CSS class) of the parts of every bar as they are stacked, the value of each part of a share
     panels: tuple[tuple[str, DisplayUnit, list[tuple[str, str]], Callable[[LayerShare], dict[str, float]]], ...] = (
-        (f"energy ({energy.name})", energy,
-         [(name, component_kind(components, outermost, name)) for name in components], lambda share: share.components),
+        (f"energy ({energy.name})", energy, components, lambda share: share.components),
         (f"cycles ({cycles.name})" if cycles.name else "cycles", cycles, [("cycles", "time")],
          lambda share: {"cycles": share.cycles}),
-        (f"{outermost} traffic ({words.name} words)".replace("( ", "("), words,
-         [(name, tint("space", k)) for k, name in enumerate(spaces)], lambda share: share.outermost))
+        (f"{outermost} traffic ({words.name} words)".replace("( ", "("), words, spaces, lambda share: share.outermost))
     width = (WIDTH - NAMES) / len(panels)
     shapes: list[Shape] = []
     for row, view in enumerate(views):
@@ -93,7 +100,7 @@ def draw_layers(views: Sequence[LayerView], components: Sequence[str], spaces: S
     for column, (title, unit, parts, values) in enumerate(panels):
         gap = GAP if column else 0
         left, room = NAMES + column * width + gap, width - gap
-        totals = [[sum(values(share).values()) for share in (view.planned, view.alone)] for view in views]
+        totals = [[sum(values(share).values()) for share in (view.planned, view.unfused)] for view in views]
         largest, bars = max(map(max, totals), default=0.0) or 1.0, room - VALUE
         scale = bars / largest      # pixels per unit of the value, for all bars of a panel
         shapes += [Label(left, 14, title, "head"), level_line(left, HEAD - 8, left + room, "rule"),
@@ -102,7 +109,7 @@ def draw_layers(views: Sequence[LayerView], components: Sequence[str], spaces: S
             top, fused = HEAD + row * ROW, view.group is not None
             bar_top = top + (4 if fused else (ROW - BAR) / 2)
             for share, name, y, height, suffix in ((view.planned, view.name, bar_top, BAR, ""), (
-                    view.alone, f"{view.name} by itself", bar_top + BAR + 2, THIN, " before"))[:1 + fused]:
+                    view.unfused, f"{view.name} by itself", bar_top + BAR + 2, THIN, " before"))[:1 + fused]:
                 at = left
                 for part, css_class in parts:
                     value = values(share).get(part, 0.0)
@@ -171,7 +178,7 @@ def draw_graph(result: NetworkResult, views: Sequence[LayerView]) -> Drawing:
             shapes += [Label(macs, base, mac_unit.number(view.macs), "quiet", "end"),
                        Label(energy, base, energy_unit.number(view.planned.energy_pj), "quiet", "end")]
         if view and group is not None:
-            shapes += [Label(energy + 12, base, change(view.planned.energy_pj, view.alone.energy_pj), "quiet"),
+            shapes += [Label(energy + 12, base, change(view.planned.energy_pj, view.unfused.energy_pj), "quiet"),
                        Label(end, base, f"group {group}", tint("ink", group), "end")]
     return Drawing(end + 16, TOP + len(nodes) * NODE_ROW + 4, f"the graph of {result.workload.name}", tuple(shapes))
 
@@ -387,15 +394,14 @@ take long to make, and browsers longer to show."""
 
 def network_html(result: NetworkResult) -> str:
     """The page as HTML; every number is in a `data` element whose `value` is exact, however rounded its text."""
-    views = layer_views(result)
-    components, outermost = component_names(result, views), result.hardware.arch.levels[-1].name
-    spaces, shown = dataspace_names(views), views
+    views = shown = layer_views(result)
     if len(views) > MOST_LAYERS:    # the largest shares in energy and cycles, with fusion or without
-        weights = [max(result.share(cost.energy_pj, cost.cycles) for cost in (view.planned, view.alone))
+        weights = [max(result.share(cost.energy_pj, cost.cycles) for cost in (view.planned, view.unfused))
                    for view in views]
         kept = sorted(range(len(views)), key=lambda index: -weights[index])[:MOST_LAYERS]
         shown = tuple(views[index] for index in sorted(kept))
-    shares = [share for view in shown for share in (view.planned, view.alone)]
+    shares = [share for view in shown for share in (view.planned, view.unfused)]
+    part = layer_part(result, views, shown)
     sections, held = [], dict[int, list[dict[str, Any]]]()
     for number, outcome in result.weightiest_groups(MOST_GROUPS):
         group, bounds = outcome.group, outcome.group.layers[-1].problem.bounds
@@ -413,16 +419,13 @@ def network_html(result: NetworkResult) -> str:
             "bound": outcome.cost.bound, "side_by_side": group.side_by_side,
             "schedule": draw_schedule(group, outcome.nodes, number)})
     return page_template("network.html.jinja").render(
-        result=result, views=shown, every_view=views, outermost=outermost, versions=versions(),
+        **part, result=result, views=shown, every_view=views, versions=versions(),
         coverage=coverage(result.workload, bool(result.hardware.arch.units)),
         figures=[*_figures(result.stats, result.unfused_stats),
-                 _figure(f"{outermost} traffic", *outermost_words(views), COUNT, "words")],
+                 _figure(f"{part['outermost']} traffic", *outermost_words(views), COUNT, "words")],
         joined=_figures(result.planned_joined, result.joined)[1:] if result.joined.energy_pj or result.joined.cycles
         else [], operators=result.operators[:MOST_LAYERS],
         colours=COLOURS, tint=tint,
-        components=[(name, component_kind(components, outermost, name)) for name in components],
-        spaces=[(name, tint("space", k)) for k, name in enumerate(spaces)],
-        layers=draw_layers(shown, components, spaces, outermost),
         roofline=draw_work(result, views) if len(views) <= MOST_LAYERS else None, busy=unit_times(result, views),
         memory=draw_memory(result, views) if len(views) <= MOST_LAYERS else [],
         graph=draw_graph(result, views) if len(result.workload.nodes) <= MOST_NODES else None,

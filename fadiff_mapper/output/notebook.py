@@ -114,7 +114,7 @@ def network_figure(result: NetworkResult) -> Figure:
     """
     views = layer_views(result)
     series = (([view.planned for view in views], PLANNED, "planned"),
-              ([view.alone for view in views], ALONE, "by itself"))
+              ([view.unfused for view in views], ALONE, "by itself"))
     figure = Figure(figsize=(min(max(9.6, 0.3 * len(views)), 40.0), 11.0), layout="constrained")
     grid = figure.add_gridspec(len(QUANTITIES) + 1, 2)
     shared: Axes | None = None
@@ -127,7 +127,7 @@ def network_figure(result: NetworkResult) -> Figure:
         shared.tick_params(labelbottom=row == len(QUANTITIES) - 1)
     points = figure.add_subplot(grid[-1, 0])
     for view in views:      # a line from the unfused to the planned point
-        points.plot([view.alone.cycles, view.planned.cycles], [view.alone.energy_pj, view.planned.energy_pj], "-",
+        points.plot([view.unfused.cycles, view.planned.cycles], [view.unfused.energy_pj, view.planned.energy_pj], "-",
                     color=ALONE, linewidth=0.8, zorder=1)
     for shares, colour, name in reversed(series):
         points.plot([share.cycles for share in shares], [share.energy_pj for share in shares], ".", color=colour,

@@ -190,7 +190,7 @@ def network_lines(spec: Spec, stats: Stats, network: dict[str, Any]) -> list[str
                   if noc.name == network["name"])
     level, instances = spec.arch.levels[priced.level], stats.levels[priced.level]["max_instances"]
     named = next((noc for noc in spec.arch.named_interconnects if noc.name == priced.name), None)
-    written = written_components(spec.arch)[named.name if named else level.name].own
+    written = written_components(spec.arch.native)[named.name if named else level.name].own
     wires = named.wires if named else level.interconnect
     energy = {key: f"{fixed(written_number(written, key))} pJ"
               for key in ("router_energy", "wire_energy", "energy-per-ingress")}

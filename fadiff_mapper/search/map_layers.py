@@ -74,7 +74,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         on_end: Called only with the number of a problem and its result.
         deadline: End of the time limit, seconds of `time.monotonic`, for a caller whose time began earlier; None: the
             limit from now on.
-        bounds: False leaves out the lower bounds; `with_bounds` adds them.
+        bounds: False leaves out the lower bounds; `with_lower_bounds` adds them.
         before: Name of the effort of a first search of every problem, one after the other, from which the search of
             `options` continues, so that few have random mappings when time is over; None: no such search.
 
@@ -220,7 +220,7 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
     return [found.get(id(outcome), outcome) for outcome in outcomes]
 
 
-def with_bounds(results: Sequence[Result], stopped: Over = never) -> list[Result]:
+def with_lower_bounds(results: Sequence[Result], stopped: Over = never) -> list[Result]:
     """Adds the lower bound over all mappings of the same problem to each result, until `stopped`.
 
     In a plan energy and delay of a layer have some prices, so the bounds on both are raised, too.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
-from fadiff_mapper.inputs.spec.spec import METRICS
+from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, METRICS
 from fadiff_mapper.kernel import _kernel
 
 if TYPE_CHECKING:
@@ -152,9 +152,7 @@ MOST_THREADS = 1024
 
 def check_options(options: SearchOptions) -> None:
     """Raises FadiffError where an option is out of range, or has no effect beside another one."""
-    limit = options.time_limit
-    if limit is not None and (not isinstance(limit, int | float) or not limit > 0):
-        raise FadiffError(f"time limit: found {limit!r}; accepted: seconds greater than 0")
+    check_time_limit(options.time_limit)
     for name, least, most in (("seed", 0, 2 ** 63 - 1), ("threads", 1, MOST_THREADS),
                               ("exhaustive_limit", 1, 10 ** 12)):
         value = getattr(options, name)
@@ -174,8 +172,7 @@ def check_options(options: SearchOptions) -> None:
                           "accepted: one of them")
     if not exhaustive and options.exhaustive_limit != EXHAUSTIVE_LIMIT:
         raise FadiffError(f"exhaustive_limit: found with the method {options.method}; accepted: the method exhaustive")
-    if not isinstance(options.gap, int | float) or not 0 <= options.gap < math.inf:
-        raise FadiffError(f"gap: found {options.gap!r}; accepted: a share of 0 or more, such as 0.01")
+    check_gap(options.gap)
     if options.gap and not options.prove:
         raise FadiffError("gap: found without prove; accepted: both, or neither")
     for name, found in (("imperfect factors", options.imperfect), ("the method exhaustive", exhaustive),
@@ -195,11 +192,24 @@ def check_options(options: SearchOptions) -> None:
         refuse_calibration_without_cycles(options.priorities)
 
 
+def check_time_limit(limit: float | None) -> None:
+    """Raises FadiffError for a time limit that is no time."""
+    if limit is not None and (not isinstance(limit, int | float) or not limit > 0):
+        raise FadiffError(f"time limit: found {limit!r}; accepted: seconds greater than 0")
+
+
+def check_gap(gap: float) -> None:
+    """Raises FadiffError for a gap that is no share."""
+    if not isinstance(gap, int | float) or not 0 <= gap < math.inf:
+        raise FadiffError(f"gap: found {gap!r}; accepted: a share of 0 or more, such as 0.01")
+
+
 def refuse_calibration_without_cycles(metrics: Sequence[str]) -> None:
     """Raises FadiffError for a calibration by which no mapping is chosen: none of the metrics depends on cycles."""
-    if not {"edp", "delay"} & set(metrics):
+    fitting = [name for name, (_, cycles) in METRIC_EXPONENTS.items() if cycles]
+    if not {*fitting} & {*metrics}:
         raise FadiffError(f"calibration: found with the metric {listed(metrics)}, which does not depend on cycles; "
-                          "accepted: edp or delay, at least as a further metric of a layer")
+                          f"accepted: {' or '.join(fitting)}, at least as a further metric of a layer")
 
 
 def refuse_model_without_gradient(model: str, method: str) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from math import inf
 from pathlib import Path
@@ -29,17 +29,14 @@ from fadiff_mapper.timeloop.programs import ProgramOutcome, ProgramSettings, run
 
 Specification: TypeAlias = Any
 """A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""
-WRITTEN_INPUT = "parsed-processed-input.yaml"
-"""The name of the input file that the front end leaves in the output folder."""
-VERSIONS = (".v4.", ".v3.")
-"""Parts of a specification's module name that follow the front end's name."""
+WRITTEN_INPUT = "parsed-processed-input.yaml"  # the input file that the front end leaves in the output folder
+VERSIONS = (".v4.", ".v3.")  # parts of a specification's module name that follow the front end's name
 
 
 def input_files(specification: Specification, folder: Path, for_model: bool) -> tuple[str, ...]:
     """The absolute paths of a specification's files; SpecError where the value is no specification.
 
-    An object or dict is written into the folder, as the front end would write it for `timeloop-model` or for
-    `timeloop-mapper`.
+    An object or dict is written into the folder, as the front end would write it for the model or for the mapper.
     """
     if isinstance(specification, str | os.PathLike):
         return (os.path.abspath(specification),)
@@ -75,8 +72,7 @@ def front_end_of(specification: Specification) -> str:
     return next((module.partition(version)[0] for version in VERSIONS if version in module), "")
 
 
-DEFAULT_CYCLE = 1e-9
-"""Seconds of a cycle where the input gives none."""
+DEFAULT_CYCLE = 1e-9  # seconds of a cycle where the input gives none
 
 
 @dataclass(frozen=True)
@@ -95,42 +91,14 @@ class OutputStats:
     accesses: dict[str, dict[str, float]]  # words by level and action (reads, fills, updates), all data spaces together
     mapping: str  # the loop nest as text
     stats: Stats  # all other numbers, exact and in pJ
-    variables: dict[str, Any] = field(default_factory=dict)  # the `variables` section of the input
-
-    @property
-    def latency(self) -> float:
-        """Seconds."""
-        return self.cycles * self.cycle_seconds
-
-    @property
-    def energy(self) -> float:
-        """Joules."""
-        return self.stats.energy_pj * 1e-12
-
-    @property
-    def edp(self) -> float:
-        """Joule * seconds."""
-        return self.energy * self.latency
-
-    @property
-    def area(self) -> float:
-        """Square meters."""
-        return sum(self.per_component_area.values())
-
-    @property
-    def computes_per_second(self) -> float:
-        """Multiply-accumulates per second."""
-        return self.computes / self.latency
-
-    @property
-    def computes_per_second_per_square_meter(self) -> float:
-        """Infinite where no component has an area."""
-        return self.computes_per_second / self.area if self.area else inf
-
-    @property
-    def computes_per_joule(self) -> float:
-        """Infinite where all energies are 0."""
-        return self.computes / self.energy if self.energy else inf
+    variables: dict[str, Any]  # the `variables` section of the input
+    latency: float  # seconds
+    energy: float  # joules
+    edp: float  # joule * seconds
+    area: float  # square meters
+    computes_per_second: float
+    computes_per_second_per_square_meter: float  # infinite where no component has an area
+    computes_per_joule: float  # infinite where all energies are 0
 
     def access(self, key: str) -> Any:
         """An attribute, or one of the variables. Raises AttributeError."""
@@ -147,20 +115,25 @@ class OutputStats:
 def output_stats(done: ProgramOutcome) -> OutputStats:
     """The numbers of one run in the front end's units."""
     spec, stats = done.spec, done.stats
+    seconds = cycle_seconds(spec.arch, spec.literal) or DEFAULT_CYCLE
+    areas = {name: um2 * 1e-12 for name, um2 in stats.areas_um2.items()}
+    latency, energy, area = stats.cycles * seconds, stats.energy_pj * 1e-12, sum(areas.values())
+    rate = stats.computes / latency
     return OutputStats(
         percent_utilization=stats.utilization * 100, computes=stats.computes, cycles=stats.cycles,
-        cycle_seconds=cycle_seconds(spec.arch, spec.literal) or DEFAULT_CYCLE,
+        cycle_seconds=seconds, per_component_area=areas,
         per_component_energy={name: pj * 1e-12 for name, pj in stats.component_energies().items()},
-        per_component_area={name: um2 * 1e-12 for name, um2 in stats.areas_um2.items()},
         accesses={level["name"]: {  # over all instances and data spaces
             action: float(sum(counted(space[action], "actual") * space["utilized_instances"]
                               for space in level["dataspaces"].values()))
             for action in ("reads", "fills", "updates")} for level in stats.levels},
-        mapping=map_txt(spec, done.mapping, stats), stats=stats, variables=dict(spec.literal.get("variables", {})))
+        mapping=map_txt(spec, done.mapping, stats), stats=stats, variables=dict(spec.literal.get("variables", {})),
+        latency=latency, energy=energy, edp=energy * latency, area=area, computes_per_second=rate,
+        computes_per_second_per_square_meter=rate / area if area else inf,
+        computes_per_joule=stats.computes / energy if energy else inf)
 
 
-Log = str | os.PathLike[str] | TextIO | None
-"""Output of a program's lines: a file, its name, or (None) standard output."""
+Log = str | os.PathLike[str] | TextIO | None  # output of a program's lines: a file, its name, or (None) standard output
 
 
 class CallFailed(FadiffError, RuntimeError):

@@ -44,8 +44,7 @@ TIMELOOP = {
     "timeloop-model": "checking a mapping against real Timeloop",
     "timeloop-mapper": "comparing with Timeloop's own mapper",
 }
-ENGINES = ("docker", "podman")
-"""Programs that run containers."""
+ENGINES = ("docker", "podman")  # programs that run containers
 
 
 def examine() -> list[InstalledFinding]:

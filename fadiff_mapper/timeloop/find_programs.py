@@ -9,17 +9,13 @@ import hashlib
 import os
 from pathlib import Path
 
-MAPPER, MODEL = PROGRAMS = ("timeloop-mapper", "timeloop-model")
-"""The programs of Timeloop that launchers replace."""
-LAUNCHER_MARK = b"fadiff-mapper launcher"
-"""Words in the first lines of every launcher that `shim` writes."""
-HEAD = 1024
-"""Bytes of a file that are searched for the mark."""
+MAPPER, MODEL = PROGRAMS = ("timeloop-mapper", "timeloop-model")  # the programs of Timeloop that launchers replace
+LAUNCHER_MARK = b"fadiff-mapper launcher"  # words in the first lines of every launcher that `shim` writes
+HEAD = 1024  # bytes of a file that are searched for the mark
 
 
 def find_real(name: str, search_path: str | None = None) -> Path | None:
-    """The absolute path of the first runnable program on a search path (None: PATH) that is not our launcher, or
-    None."""
+    """The absolute path of the first runnable program on a search path (None: PATH) but our launchers, or None."""
     for folder in (os.environ.get("PATH", "") if search_path is None else search_path).split(os.pathsep):
         candidate = Path(folder or ".") / name
         if candidate.is_file() and os.access(candidate, os.X_OK) and not is_launcher(candidate):

@@ -68,8 +68,7 @@ exec {shlex.join(command(program, options))} "$@"
 def remove_launchers(folder: Path | str) -> list[Path]:
     """Removes the launchers that `write_launchers` wrote into a folder, and returns their paths.
 
-    Raises FadiffError, and removes nothing, where one of the names belongs to a file that is no launcher of this
-    package.
+    Raises FadiffError, and removes nothing, where one of the names belongs to a file that is no such launcher.
     """
     paths = [path for program in PROGRAMS if os.path.lexists(path := Path(folder).absolute() / program)]
     _refuse_foreign(paths, "is not removed")
@@ -88,8 +87,7 @@ def _refuse_foreign(paths: Sequence[Path], consequence: str) -> None:
         raise FadiffError("\n".join(f"{path}: {consequence}: it is no launcher of fadiff-mapper" for path in foreign))
 
 
-FAILED, MARK = 1, "ERROR: "
-"""The exit code of a launched program after an error, and the prefix of its lines."""
+FAILED, MARK = 1, "ERROR: "  # the exit code of a launched program after an error, and the prefix of its lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -28,8 +28,7 @@ from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.timeloop.find_programs import MAPPER, MODEL
 from fadiff_mapper.timeloop.run_model import CLEARED
 
-OWN_RESULT = "timeloop-mapper.map.yaml"
-"""Timeloop ignores this name among its inputs, so that `*.yaml` can be given in a folder of results."""
+OWN_RESULT = "timeloop-mapper.map.yaml"  # no input for Timeloop, so that `*.yaml` works in a folder of results
 
 
 def read_arguments(words: Sequence[str], folder: Path = Path(".")) -> tuple[list[str], Path]:
@@ -64,8 +63,7 @@ def summary_line(stats: Stats) -> str:
     A sparse design prints pJ per algorithmic compute, too, beside pJ per actual compute.
     """
     each = stats.energy_pj / stats.actual_computes if stats.actual_computes else math.inf
-    algorithmic = (f"pJ/Algorithmic-Compute = {stats.energy_pj / stats.computes:8.3f} | "
-                   if stats.sections else "")
+    algorithmic = (f"pJ/Algorithmic-Compute = {stats.energy_pj / stats.computes:8.3f} | " if stats.sections else "")
     return (f"Utilization = {stats.utilization:4.2f} | {algorithmic}pJ/Compute = {each:8.3f} | "
             f"Cycles = {stats.cycles}")
 
@@ -96,8 +94,7 @@ class ProgramOutcome:
     interrupted: bool = False  # whether Ctrl-C ended the search; the mapping is then the best so far
 
 
-Say = Callable[[str], None]
-"""Prints a line of Timeloop's programs."""
+Say = Callable[[str], None]  # prints a line of Timeloop's programs
 
 
 def run(program: str, words: Sequence[str], settings: ProgramSettings, say: Say,
@@ -107,8 +104,7 @@ def run(program: str, words: Sequence[str], settings: ProgramSettings, say: Say,
     The run locks the folder from beginning to end; a second run fails before it changes anything. Results of an earlier
     run are removed first, so that no script takes them for new ones; results that are also input stay until new files
     replace them. A search writes its best mapping so far repeatedly; Ctrl-C ends it with that mapping. Raises
-    FadiffError where the input cannot be read, there is no legal mapping, the results cannot be written, or another run
-    locks the output folder.
+    FadiffError where input cannot be read, no mapping is legal, results cannot be written, or another run has the lock.
     """
     named, output = read_arguments(words, folder)
     files = [name for name in named if name != OWN_RESULT]

@@ -18,16 +18,13 @@ from xml.etree.ElementTree import Element
 from fadiff_mapper.base import run_program
 from fadiff_mapper.base.errors import FadiffError
 
-XML, STATS = "timeloop-model.map+stats.xml", "timeloop-model.stats.txt"
-"""The two files that are read."""
+XML, STATS = "timeloop-model.map+stats.xml", "timeloop-model.stats.txt"  # the two files that are read
 COUNTS = ("partition_size", "utilized_capacity", "utilized_instances", "utilized_clusters", "reads", "fills", "updates",
           "temporal_reductions", "address_generations")
 BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
 """Columns of a level's statistics, one number for each data space."""
-KINDS = ("Algorithmic", "Actual", "Gated", "Skipped")
-"""Kinds of accesses and computes in the form for sparse designs."""
-STATS_END = r"\n    Total *= \S+\n\s*\Z"
-"""The end of complete statistics: a truncated file has none."""
+KINDS = ("Algorithmic", "Actual", "Gated", "Skipped")  # kinds of accesses and computes in the form for sparse designs
+STATS_END = r"\n    Total *= \S+\n\s*\Z"  # the end of complete statistics: a truncated file has none
 NETWORK = r"Network \d+\n-------+\n"
 PRINTED_COUNTS = (("fanout", "Fanout"), ("multicast_factor", "Multicast factor"), ("link_transfers", "Link transfers"),
                   ("spatial_reductions", "Spatial reductions"))
@@ -203,14 +200,10 @@ def _section(dataspace: str, body: str) -> str:
     return match[1] if match else ""
 
 
-CLEARED = "TIMELOOP_"
-"""Variables with this prefix change results, so no run inherits them."""
-SHOW_ALL = {"TIMELOOP_HIDE_INCONSEQUENTIAL_STATS": "0"}
-"""Makes Timeloop also print levels and networks without traffic."""
-INPUT = "input.yaml"
-"""The name of the input in the folder of a run."""
-MESSAGE = re.compile(r"ERROR|Assertion|what\(\)")
-"""Lines of the output with the reason of a failed run."""
+CLEARED = "TIMELOOP_"  # variables with this prefix change results, so no run inherits them
+SHOW_ALL = {"TIMELOOP_HIDE_INCONSEQUENTIAL_STATS": "0"}  # makes Timeloop also print levels and networks without traffic
+INPUT = "input.yaml"  # the name of the input in the folder of a run
+MESSAGE = re.compile(r"ERROR|Assertion|what\(\)")  # lines of the output with the reason of a failed run
 SOURCE_FOLDER = re.compile(r"\S*/(?=\S+\.[ch]pp)")
 """The folder of a source file's name in such a line: Timeloop's build folder, of no use to a reader."""
 

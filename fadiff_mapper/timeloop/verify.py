@@ -29,13 +29,10 @@ from fadiff_mapper.timeloop.run_model import run_text
 # Counts must be equal. Energies agree to 1e-9, as sums may be taken in another order. Numbers that Timeloop prints with
 # two decimals are compared with the slack that this leaves.
 
-TWO_DECIMALS = 0.00501
-"""Largest distance between a number and its print with two decimals, plus a margin for the rounding of halves."""
-PRINTED = ("ingresses", "link_transfers", "spatial_reductions", "leakage_energy_pj", "energy_uj",
-           "utilization_percent")
+TWO_DECIMALS = 0.00501  # largest distance of a number from its two-decimal print, with a margin for rounded halves
+PRINTED = ("ingresses", "link_transfers", "spatial_reductions", "leakage_energy_pj", "energy_uj", "utilization_percent")
 """Numbers known with two decimals only."""
-WITH_LEAKAGE = ("energy_pj_total", "energy_pj")
-"""Energies that contain leakages, one of two decimals for each level."""
+WITH_LEAKAGE = ("energy_pj_total", "energy_pj")  # energies that contain leakages, one of two decimals for each level
 
 
 def compared(stats: Stats) -> dict[str, Any]:
@@ -48,12 +45,10 @@ def differences(want: Any, ours: Any, name: str = "", path: str = "") -> Iterato
     """One line for every number of Timeloop's answer from which our evaluation differs, recursively.
 
     Whole numbers must be equal, others to 1e-9, two-decimal prints to their two decimals. Levels, networks and data
-    spaces must be the same. Numbers of `ours` (see `compared`) that `want` lacks are ignored; `path` holds the keys
-    down to the part.
+    spaces must be the same. Numbers of `ours` (see `compared`) that `want` lacks are ignored; `path` leads to the part.
     """
     if isinstance(ours, dict) and not isinstance(want, dict):
-        # Densities without optimizations change no number, and Timeloop prints the dense form: one number for all
-        # kinds.
+        # Densities without optimizations change no number, and Timeloop prints one number for all kinds.
         ours = ours["actual"]
     if isinstance(want, dict):
         if name == "dataspaces" and want.keys() != ours.keys():
@@ -82,8 +77,7 @@ def numbers(answer: Any) -> int:
     return not isinstance(answer, str)
 
 
-TIMEOUT = 600.0
-"""Seconds for one evaluation by Timeloop, which takes minutes where windows slide over long loops."""
+TIMEOUT = 600.0  # seconds for one evaluation by Timeloop, which takes minutes where windows slide over long loops
 
 
 @dataclass(frozen=True)
@@ -156,8 +150,7 @@ SIZES = ("word_bits", "block_size", "cluster_size", "width", "entries", "depth",
 
 
 def twin(spec: Spec, mapping: Mapping) -> tuple[Spec, bool]:
-    """A design without bits of tensors on which a mapping has the same counts, and whether cycles and energies are
-    the same, too.
+    """A design without bits of tensors with equal counts of a mapping, and whether cycles and energies are equal, too.
 
     They are where all that a level keeps has one width: its words have that width in the twin. Elsewhere its memories
     have room for anything.
@@ -212,8 +205,7 @@ def twin(spec: Spec, mapping: Mapping) -> tuple[Spec, bool]:
                 strict=False), priced
 
 
-ANYTHING = 1 << 30
-"""Words of a memory with room for anything."""
+ANYTHING = 1 << 30  # words of a memory with room for anything
 
 
 def verify_plan(plan: NetworkResult, program: Path) -> Iterator[tuple[str, Verdict]]:

@@ -1,13 +1,11 @@
 """The part of a network that a plan accounts for, and all that it leaves out.
 
 A plan charges operators, and apart from them the tensors that joins read besides the one that flows on, such as
-residual operands (`other_inputs`). Left out are nodes that are not understood, operators that read only constants
-(a compiler computes them once), and all else that nodes between operators do, unless the design has compute units for
-it.
+residual operands (`other_inputs`). Left out are nodes that are not understood, operators that read only constants (a
+compiler computes them once), and, where the design has no compute units, all other nodes between operators.
 
 A node that is not understood may have any number of multiply-accumulates. Where it is not known, it counts as the
-number that it may well have (`Node.possible`), and the share is a bound: at most so much is understood, if it has
-these.
+number that the node may well have (`Node.possible`), and the share is an upper bound on that condition.
 """
 
 from __future__ import annotations
@@ -48,8 +46,7 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """The part of all multiply-accumulates, possible ones among them, that is understood; 0 where a node leaves
-        that open."""
+        """The share of known and possible multiply-accumulates that is understood; 0 where a node leaves it open."""
         return 0.0 if self.possible is None else self.understood / (self.understood + self.missing + self.possible)
 
     @property
@@ -93,8 +90,7 @@ class Coverage:
                 *(f"assumed of {number} operators: {what}" for what, number in self.assumed.items())]
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain values for YAML and JSON; the share, in [0, 1], is of known and possible
-        multiply-accumulates."""
+        """Plain values for YAML and JSON; the share, in [0, 1], is of known and possible multiply-accumulates."""
         return {"share": self.share, "multiply_accumulates": self.understood, "left_out": self.missing,
                 "possible": self.possible,
                 "not_understood": [{"node": node.node, "what": node.what, "macs": node.macs, "possible": node.possible}

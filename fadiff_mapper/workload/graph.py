@@ -165,8 +165,7 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
                    where: Where | None = None, folded: Iterable[Folded] = ()) -> Workload:
     """Checks a network and puts its nodes in order.
 
-    Nodes come in any order, with shapes or without. Without `outputs` the network returns the tensors that no node
-    reads.
+    Nodes come in any order, with shapes or without. By default the network returns the tensors that no node reads.
 
     Raises:
         SpecError: the network has no operator, two nodes of one name, a tensor that no node writes, a cycle, shapes

@@ -73,9 +73,8 @@ class Node:
     operands: tuple[str, ...] = ()  # for operators, the data space that each input becomes
     # for operators, the padding, (before, after) per sliding axis; None where it is not stated
     pad: tuple[tuple[int, int], ...] | None = None
-    # for pools, the window; for pad, resize and slice, the window through which each output point reads the input (a
-    # slice from point 3 on has the padding -3), for scatter the padding of the slice which it undoes; None where not
-    # stated
+    # for pools, the window; for pad, resize and slice, the window through which an output point reads the input (-3 as
+    # padding: a slice from point 3 on), for scatter that of the slice which it undoes; None where not stated
     window: Window | None = None
     # for the kinds rows and reduce, the axes of whole rows (negative ones count from the end); for transpose, their new
     # order; for pad, slice, scatter and gather those along which they act; for a concat that adds an axis, that axis
@@ -90,8 +89,7 @@ class Node:
     # for nodes that are not understood, where theirs are not known, how many they may well have: as many as one product
     # of their tensors (`shapes.possible_macs`), or of one pass of a loop; None where shapes are not known either
     possible: int | None = None
-    # for the kinds rows and join, extents of the constants that it reads: scales, shifts, factors
-    constants: tuple[Shape, ...] = ()
+    constants: tuple[Shape, ...] = ()  # for rows and join, extents of the constants that it reads: scales, factors
     # for a softmax behind a causal mask, the number of queries that follow one another in a sequence, of which the last
     # one sees all keys and each one before it a key less; rows beyond them begin anew (query heads that share keys)
     causal: int = 0

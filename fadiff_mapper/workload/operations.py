@@ -1,5 +1,4 @@
-"""Operators without multiply-accumulates as problems of their own: their extents, and their operations by kind
-(`inputs.spec.arch.OPERATIONS`).
+"""Operators without multiply-accumulates as problems: extents, and operations by kind (`inputs.spec.arch.OPERATIONS`).
 
 Every such node of a network is a cascade of Einsums over the points of a tensor: the softmax of a row takes its
 maximum, subtracts it and takes exponentials, sums these, and divides. `EINSUMS` has the operations of one point and of
@@ -28,11 +27,9 @@ from fadiff_mapper.workload.shapes import whole_axes
 FOLDED = ("reshape", "transpose", "slice", "concat", "expand", "pad")
 """Nodes that only rearrange elements, or repeat them: their neighbours read and write in another order."""
 
-COPIES = FOLDED[1:]
-"""Those that may be copies of their operands instead (`Node.moves`); a reshape keeps all elements where they are."""
+COPIES = FOLDED[1:]  # those that may be copies (`Node.moves`); a reshape keeps all elements where they are
 
-MOVES = ("gather", "scatter", "interleave")
-"""Nodes that move elements by computed places, without an operation."""
+MOVES = ("gather", "scatter", "interleave")  # nodes that move elements by computed places, without an operation
 
 SIGMOID, TANH, SOFTPLUS = "exp add div", "mul exp add add div", "exp add log"
 # Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: 1 - (polynomial of 5 terms in t) exp(-x^2), with

@@ -2,9 +2,8 @@
 
 A data space has ranks in the order of its projection; frameworks have tensors whose axes come in an order of their own
 and may put several ranks side by side, as channels of groups. A `View` ties the two together: for each axis of the
-tensor, the ranks that it runs over, each named by a dimension. The view of a convolution's "Inputs" is
-(N), (C), (P), (Q): the ranks P * stride + R * dilation and Q * stride + S * dilation are named by the output's
-dimensions.
+tensor, its ranks, each named by a dimension. The view of a convolution's "Inputs" is (N), (C), (P), (Q): the ranks P *
+stride + R * dilation and Q * stride + S * dilation are named by the output's dimensions.
 """
 
 from __future__ import annotations
@@ -25,15 +24,13 @@ from fadiff_mapper.inputs.yaml.place import Where
 
 Shape = tuple[int, ...]  # extents of a tensor's axes
 
-View = tuple[tuple[str, ...], ...]
-"""For each axis of a tensor, major first, the ranks that it runs over, each named by one of its dimensions."""
+View = tuple[tuple[str, ...], ...]  # for each axis its ranks, major first, each named by one of its dimensions
 
 REPEAT = "*"  # in a view, and among the dimensions of a link: the runs of an operator that is repeated
 
 PLANE = (("P", "R", "Wstride", "Wdilation"), ("Q", "S", "Hstride", "Hdilation"))
 VOLUME = (("Z", "T", "Dstride", "Ddilation"), *PLANE)
-"""Sliding axes of the bundled problems in the order of tensors: the output's dimension, the kernel's, and the names of
-stride and dilation."""
+"""Sliding axes of the bundled problems: dimension of output and of kernel, names of stride and dilation."""
 
 
 def _views(axes: Sequence[tuple[str, ...]], groups: tuple[str, ...] = ()) -> dict[str, View]:

@@ -5,8 +5,7 @@ are fetched. A part taken later, as of shuffled channels, may hold more or fewer
 
 Method. `Origins` is an array of booleans, True where the producer makes the element (or a part of it), with as many
 axes as the tensor. Along an axis on which all points are alike it has one point only, so that the channels of an image
-need as many booleans as there are channels. Nodes rearrange it as they rearrange the tensor. None means that
-the places are not known.
+need as many booleans as there are channels. Nodes rearrange it like the tensor. None: the places are not known.
 
 Worked example. Channel shuffle of 4 channels, of which the producer makes the last two, in two groups:
 
@@ -26,8 +25,7 @@ import numpy as np
 
 from fadiff_mapper.workload.operator import Shape
 
-Origins: TypeAlias = np.ndarray
-"""Booleans, one axis per axis of the tensor; an axis of one point means any number of equal points."""
+Origins: TypeAlias = np.ndarray  # booleans, an axis per axis of the tensor; a single point stands for any number
 
 MOST_ELEMENTS = 1 << 20  # booleans of one array; places beyond are not followed: a plain safety limit
 
@@ -85,8 +83,7 @@ def uniform(own: Origins, axes: Sequence[int]) -> bool:
 
 
 def put_together(parts: Sequence[Origins], shapes: Sequence[Shape], axis: int) -> Origins | None:
-    """Tensors one behind the other along an axis, the only axis in which their shapes differ; None for too many
-    elements."""
+    """Tensors one behind the other along the one axis in which their shapes differ; None for too many elements."""
     if all(part.all() for part in parts):
         return all_own(len(shapes[0]))
     longest = [max(column) for column in zip(*(part.shape for part in parts), strict=True)]

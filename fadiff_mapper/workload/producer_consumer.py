@@ -1,7 +1,6 @@
 """Links: pairs of operators of which one reads the other's output, the correspondence of their tiles, and obstacles.
 
-Problem. A fusion engine asks of two operators: which points of the producer does a tile of the consumer need, and which
-other readers need the tensor whole?
+Problem. Which points of a producer does a tile of the consumer need, and which other readers need the tensor whole?
 
 Method. The route of the tensor (`tensor_routes`) gives its axes in the producer's dimensions; matched with the ranks of
 the consumer's operand, they give an `AxisMap` for each dimension along which tiles pass. A link without an obstacle can
@@ -39,8 +38,7 @@ MOST_READERS = 100  # further readers that a link names: a plain safety limit fo
 class AxisMap:
     """The dimension of the producer that a dimension of the consumer runs over, through windows in between.
 
-    A stretch of n points behind a window covers `slide.reach(n)` before it, from its first point times stride minus
-    pad on; points beyond the tensor are padding.
+    A stretch of n points behind a window covers `slide.reach(n)` before it, from first point * stride - pad on.
     """
 
     dimension: str  # of the consumer (or `REPEAT`, its runs)
@@ -63,19 +61,16 @@ class Link:
     operand: str  # data space of the consumer that the tensor becomes
     tensor: str  # the tensor that arrives, output of the last node on the way
     shape: Shape | None  # its shape, None where it is not known
-    # the producer's dimension for each dimension of the consumer that runs over any; empty with an obstacle
-    axes: tuple[AxisMap, ...]
-    # dimensions of the producer that a tile must cover whole, for nodes such as a softmax in between, or because no
-    # tile passes along them
+    axes: tuple[AxisMap, ...]  # dimensions of the consumer along which tiles pass, with those of the producer
+    # dimensions of the producer that a tile must cover whole, as for a softmax in between, or where no tile passes
     whole: tuple[str, ...]
     through: tuple[str, ...]  # nodes in between, in order
     joins: tuple[str, ...]  # other tensors that nodes in between join to it
-    # further readers of any tensor on the way, `MOST_READERS` at most; the tensor must be stored for them even if this
-    # link is fused
+    # further readers of tensors on the way, `MOST_READERS` at most, for which the tensor is stored even if this link is
+    # fused
     also_read_by: tuple[str, ...]
     obstacle: Obstacle | None  # the reason why tiles cannot pass, None where they can
-    # the fraction of the operand's words produced by other tensors, put together with this one
-    elsewhere: Fraction = Fraction(0)
+    elsewhere: Fraction = Fraction(0)  # fraction of the operand's words produced by other tensors
     # True if a loop can cut the tensor along some dimension; else only all of it can be handed on, with whatever is
     # rearranged or normalised in between
     in_tiles: bool = True

@@ -9,15 +9,15 @@ from dataclasses import replace
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Operator, make_operator
-from fadiff_mapper.workload.tensor_axes import AxisPiece, axis_of, regrouped
+from fadiff_mapper.workload.producer_consumer import readers_of
+from fadiff_mapper.workload.tensor_axes import SCATTERED, AxisPiece, axis_of, regrouped
 
 # Problem. Frameworks write attention over query heads that share keys and values as one product per query head, with
 # the keys and values repeated. Run so, each query head would fetch them again.
 #
-# Method. Where the right factor of a repeated product leads back, over reshapes and transposes, to a node that
-# repeats elements, and the repetition is the innermost part of the runs, the products that share a factor are one
-# product: their rows lie one under the other in memory already. The right factor is then the tensor before the
-# repetition.
+# Method. Where the right factor of a repeated product leads back, over reshapes and transposes, to a node that repeats
+# elements, and the repetition is the innermost part of the runs, the products that share a factor are one: their rows
+# lie one under the other in memory already. The right factor is then the tensor before the repetition.
 #
 # Llama-3-8B, 32 query heads on 8 heads of keys and values, one token against 2048:
 #     before    32 runs of  1 x 128 times 128 x 2048
@@ -25,8 +25,6 @@ from fadiff_mapper.workload.tensor_axes import AxisPiece, axis_of, regrouped
 #
 # Repetitions along the outer part of the runs (a factor shared over the batch) stay as they are.
 
-# prefix of the dimensions of a tensor's pieces that repeat elements; dimensions of the source are numbers
-AGAIN = "again"
 SHARED = "Weights"  # the operand that products share: the right factor
 
 
@@ -73,19 +71,19 @@ def _merged(node: Node, layer: Operator, source: Node, way: Sequence[Node]) -> l
     padded = (1,) * lead + before
     if any(old not in (1, new) for old, new in zip(padded, after, strict=True)):
         return None
-    axes = tuple(axis_of([AxisPiece(str(index - lead) if old == new else f"{AGAIN} {index}", new)])
-                 for index, (old, new) in enumerate(zip(padded, after, strict=True)))
+    axes = tuple(axis_of([AxisPiece(str(index), extent)]) for index, extent in enumerate(after))
+    repeated = {str(index) for index, old in enumerate(padded) if old != after[index]}  # axes that repeat elements
     for passed in way[1:]:
         if passed.shape is not None:
             axes = (tuple(axes[axis] for axis in passed.axes) if passed.op == "transpose"
                     else regrouped(axes, passed.shape))
     runs, inner, columns = regrouped(axes, layer.tensor_shape(SHARED))
     kept = list(runs.pieces)
-    while kept and kept[-1].dimension.startswith(AGAIN):
+    while kept and kept[-1].dimension in repeated:
         kept.pop()
     pieces = [*kept, *inner.pieces, *columns.pieces]
     times = runs.extent // math.prod(piece.extent for piece in kept)
-    if times == 1 or any(not piece.dimension.isdecimal() for piece in pieces):
+    if times == 1 or any(piece.dimension in {*repeated, SCATTERED} for piece in pieces):
         return None
     shape = (layer.repeat // times, inner.extent, columns.extent)
     stored = sorted(pieces, key=lambda piece: (int(piece.dimension), -piece.step))
@@ -104,16 +102,14 @@ def _merged(node: Node, layer: Operator, source: Node, way: Sequence[Node]) -> l
     return [*made[1:], replace(node, layer=made_of, inputs=inputs)]
 
 
-# Problem. Most language models, and ONNX models before version 17 of the operator set, normalise in five to nine
-# nodes. Tiles pass them as they pass the norm (`tensor_routes` merges the paths), but a reader of a network looks for
-# the norm.
+# Problem. Most language models, and ONNX models before version 17 of the operator set, normalise in five to nine nodes.
+# Tiles pass them as they pass the norm (`tensor_routes` merges the paths), but readers look for the norm.
 #
 # rmsnorm      x / sqrt(mean(x^2) + e)
 # layernorm    (x - mean(x)) / sqrt(mean((x - mean(x))^2) + e)
 #
-# Squares are a power, a square or a product with itself; the root may be taken before a division or as a factor;
-# scales and shifts by constants behind the norm stay nodes of their own. Only nodes that nothing else reads are put
-# together.
+# Squares are a power, a square or a product with itself; the root may be taken before a division or as a factor; scales
+# and shifts by constants behind the norm stay nodes. Nodes that others read are not put together.
 
 ROOTS = ("rsqrt", "sqrt")  # nodes that take the root of the mean square
 
@@ -125,19 +121,15 @@ SQUARES = (("pow", 1), ("square", 1), ("mul", 2))
 
 
 def with_named_norms(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
-    """Puts together the nodes of each norm that is written out (arguments as above): a node "rmsnorm" or "layernorm"
-    replaces its last one."""
+    """Puts the nodes of each norm that is written out together: a node "rmsnorm" or "layernorm" replaces the last."""
     by_name = {node.name: node for node in nodes}
-    readers: dict[str, set[str]] = {node.name: set() for node in nodes}
-    for node in nodes:
-        for tensor in node.inputs:
-            readers[tensor].add(node.name)
+    readers = readers_of(nodes, ())
     result, gone = {}, set[str]()
     for node in nodes:
         found = _norm(node, by_name) if node.op in ("mul", "div") and len(node.inputs) == 2 else None
         if found is not None:
             norm, inner = found
-            if all(readers[name] <= inner | {node.name} and name not in outputs for name in inner):
+            if all({*readers[name]} <= inner | {node.name} and name not in outputs for name in inner):
                 gone |= inner
                 node = norm
         result[node.name] = node
@@ -184,10 +176,8 @@ def spread_over(network: str, nodes: Sequence[Node], busy: int) -> list[Node]:
     products = [node for node in nodes if node.layer and node.experts]
     if not products:
         raise FadiffError(f"{network}: busy_experts: found {busy}, but no operator is a product of experts")
-    neighbours: dict[str, list[str]] = {node.name: list(node.inputs) for node in nodes}
-    for node in nodes:
-        for tensor in node.inputs:
-            neighbours[tensor].append(node.name)
+    readers = readers_of(nodes, ())
+    neighbours = {node.name: [*node.inputs, *readers[node.name]] for node in nodes}
     shapes = {node.name: node.shape or () for node in nodes}
     leads: dict[str, tuple[Lead, Lead]] = {}
     for node in products:

@@ -7,8 +7,7 @@ tensor may come back to itself over several paths (x * sigmoid(x), x / mean(x), 
 axis. A route with an obstacle goes on, so that links can name it.
 
 Most nodes that pick, repeat or put together elements (kind opaque) leave all axes but one as they are. Tiles along the
-others pass; along that one, they pass where windows describe the points that are read, and else the dimensions behind
-it must be there whole.
+others pass; along that one they pass where windows describe the points that are read, else its dimensions are whole.
 
     concat    the axis along which tensors are put together is scattered among all that come from the producer; the
               fraction of its points produced by other tensors is `Route.elsewhere`
@@ -93,15 +92,8 @@ class Route:
     own: Origins | None = field(default=None, compare=False, repr=False)  # elements of the producer; None: not known
 
 
-@dataclass(frozen=True)
-class Arrival:
-    """An operand of a node, of some shape (None: not known), with the facts of its route; no axes where it comes
-    from elsewhere."""
-
-    axes: Axes | None
-    shape: Shape | None
-    own: Origins | None = field(default=None, compare=False)
-    elsewhere: Fraction = Fraction(0)
+Operand = tuple[Route | None, Shape | None]
+"""An operand of a node: its route, None where it comes from elsewhere, and its shape, None where that is not known."""
 
 
 def routes(nodes: Sequence[Node]) -> dict[str, Route]:
@@ -151,8 +143,6 @@ def _passed(node: Node, before: Mapping[str, Route], shapes: Mapping[str, Shape 
     route = replace(max(paths, key=lambda path: len(path.through)), through=(*through, node.name), joins=tuple(joins),
                     whole=frozenset().union(*(path.whole for path in paths)),
                     obstacle=next((path.obstacle for path in paths if path.obstacle), None))
-    if len(route.through) > MOST_BETWEEN:
-        return _blocked(route, "far", node.name)
     if node.kind == "not_understood":
         return _refused(route, node.kind, node)
     if node.kind == "pool" and node.window is None:
@@ -161,12 +151,11 @@ def _passed(node: Node, before: Mapping[str, Route], shapes: Mapping[str, Shape 
         return route if route.obstacle else _blocked(route, "no_shape", f"{node.name} ({node.op})")
     if 0 in node.shape:
         return _blocked(route, "untold", f"{node.name} ({node.op}), without elements")
-    arrivals = [Arrival(twins[name].axes, shapes[name], twins[name].own, twins[name].elsewhere) if name in twins
-                else Arrival(None, shapes[name]) for name in node.inputs]
+    arriving = [(twins.get(name), shapes[name]) for name in node.inputs]
     if node.kind == "join":
-        return _joined(route, node.shape, arrivals)
+        return _joined(route, node.shape, arriving)
     if node.kind == "opaque":
-        return _picked(route, node, node.shape, arrivals)
+        return _picked(route, node, node.shape, arriving)
     route = replace(route, axes=first.axes, own=first.own, elsewhere=first.elsewhere)
     axes = first.axes or ()
     if node.kind == "pool":
@@ -201,16 +190,15 @@ def _reshaped(route: Route, shape: Shape | None) -> Route:
     return replace(route, axes=regrouped(route.axes, shape), own=own)
 
 
-def _joined(route: Route, shape: Shape, arrivals: Sequence[Arrival]) -> Route:
+def _joined(route: Route, shape: Shape, operands: Sequence[Operand]) -> Route:
     """The route behind a node that joins its operands point by point, over one path or several.
 
     Along an axis on which the operand is repeated, the result is as long as a tensor from elsewhere: it brings all the
     elements, of which the operand is a factor or summand.
     """
-    found = [arrival for arrival in arrivals if arrival.axes is not None]
-    by_itself = len(found) == len(arrivals) and math.prod(shape) == max(
-        math.prod(arrival.shape or ()) for arrival in arrivals)
-    padded = [(POINT,) * (len(shape) - len(arrival.axes or ())) + (arrival.axes or ()) for arrival in found]
+    paths = [path for path, _ in operands if path is not None]
+    by_itself = len(paths) == len(operands) and math.prod(shape) == max(math.prod(each or ()) for _, each in operands)
+    padded = [(POINT,) * (len(shape) - len(path.axes or ())) + (path.axes or ()) for path in paths]
     axes, repeated = [], False
     for extent, column in zip(shape, zip(*padded, strict=True), strict=True):
         long = list(dict.fromkeys(axis for axis in column if axis.extent > 1))
@@ -220,10 +208,10 @@ def _joined(route: Route, shape: Shape, arrivals: Sequence[Arrival]) -> Route:
     route = replace(route, axes=tuple(axes))
     if repeated:
         return _of_origins(route, origins.all_own(len(axes)) & False)
-    paths = [arrival.own for arrival in found if arrival.own is not None]
-    if len(paths) < len(found):
-        return replace(route, own=None, elsewhere=min(arrival.elsewhere for arrival in found))
-    return _of_origins(route, origins.joined(paths, len(axes)))
+    own = [path.own for path in paths if path.own is not None]
+    if len(own) < len(paths):
+        return replace(route, own=None, elsewhere=min(path.elsewhere for path in paths))
+    return _of_origins(route, origins.joined(own, len(axes)))
 
 
 def _pooled(route: Route, node: Node, shape: Shape, before: Axes) -> Route:
@@ -253,27 +241,25 @@ NOT_FOLLOWED = {"scatter": "placed", "sort": "sorted", "recurrence": "in_turn", 
 """Nodes of the kind opaque that are not followed -> the obstacle that they are."""
 
 
-def _picked(route: Route, node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Route:
-    """The route behind a node of the kind opaque, of which at least one operand has axes."""
+def _picked(route: Route, node: Node, shape: Shape, operands: Sequence[Operand]) -> Route:
+    """The route behind a node of the kind opaque, of which at least one operand has a route."""
     if node.op == "scatter" and len(node.axes) == 1 and node.window is not None:
-        return _overwritten(route, node, shape, arrivals)
+        return _overwritten(route, node, shape, operands)
     if node.op in NOT_FOLLOWED:
         return _refused(route, NOT_FOLLOWED[node.op], node)
-    if node.op == "concat":
-        return _put_together(route, node, shape, arrivals)
-    if node.op == "interleave":
-        return _interleaved(route, node, shape, arrivals)
-    arrival = next(arrival for arrival in arrivals if arrival.axes is not None)
-    axes, own = arrival.axes or (), arrival.own
+    if node.op in ("concat", "interleave"):
+        return _put_together(route, node, shape, operands)
+    path = next(path for path, _ in operands if path is not None)
+    axes, own = path.axes or (), path.own
     if node.op == "expand":
-        return _repeated(route, node, shape, arrival)
+        return _repeated(route, node, shape, path)
     if any(not 0 <= axis < len(axes) for axis in node.axes):
         return _refused(route, "untold", node)
     if node.op == "slice" and len(axes) == len(shape) + 1 and len(node.axes) == 1:  # a point of an axis, which ends
         (gone,) = node.axes
         own = None if own is None else origins.taken(own, gone, _places(node, gone, 1))
         return _found(route, node, axes[:gone] + axes[gone + 1:], axes[gone:gone + 1],
-                      None if own is None else np.take(own, 0, gone), arrival.elsewhere)
+                      None if own is None else np.take(own, 0, gone), path.elsewhere)
     if node.op == "gather" and not node.axes:
         return _refused(route, "picked", node)
     if len(axes) != len(shape):
@@ -289,22 +275,18 @@ def _picked(route: Route, node: Node, shape: Shape, arrivals: Sequence[Arrival])
         else:
             result[index] = scattered([axis], extent)
             whole.append(axis)
-    return _found(route, node, result, whole, own, arrival.elsewhere)
+    return _found(route, node, result, whole, own, path.elsewhere)
 
 
 def _found(route: Route, node: Node, axes: Iterable[TensorAxis], whole: Iterable[TensorAxis], own: Origins | None,
-           elsewhere: Fraction) -> Route:
-    """The route with these axes, where the places of elements from elsewhere are known, or there are none."""
-    if own is None and elsewhere:
+           before: Fraction, elsewhere: Fraction = Fraction(0)) -> Route:
+    """The route with these axes, and the dimensions behind others whole. Where the places of the producer's elements
+    are not known, no element may come from elsewhere `before` the node, and the fraction `elsewhere` does behind it."""
+    if own is None and before:
         return _refused(route, "mixed", node)
-    route = _rearranged(route, axes, whole, Fraction(0))
+    route = replace(route, axes=tuple(axes), whole=route.whole.union(*(axis.spans for axis in whole)), own=None,
+                    elsewhere=elsewhere)
     return route if own is None else _of_origins(route, own)
-
-
-def _rearranged(route: Route, axes: Iterable[TensorAxis], whole: Iterable[TensorAxis], elsewhere: Fraction) -> Route:
-    """The route with these axes, the dimensions behind others whole; elements come from unknown places."""
-    return replace(route, axes=tuple(axes), whole=route.whole.union(*(axis.spans for axis in whole)), own=None,
-                   elsewhere=elsewhere)
 
 
 def _places(node: Node, axis: int, extent: int) -> range | None:
@@ -330,94 +312,73 @@ def _window(node: Node, index: int, axis: TensorAxis, extent: int) -> WindowSlid
     return None
 
 
-def _repeated(route: Route, node: Node, shape: Shape, arrival: Arrival) -> Route:
+def _repeated(route: Route, node: Node, shape: Shape, path: Route) -> Route:
     """Axes aligned at the last one; axes of one point are repeated."""
-    axes = arrival.axes or ()
+    axes = path.axes or ()
     lead = len(shape) - len(axes)
     if lead < 0:
         return _refused(route, "untold", node)
     padded = (POINT,) * lead + axes
     again = [index for index, (axis, extent) in enumerate(zip(padded, shape, strict=True)) if 1 < axis.extent != extent]
-    own = None if arrival.own is None else arrival.own.reshape((1,) * lead + arrival.own.shape)
+    own = None if path.own is None else path.own.reshape((1,) * lead + path.own.shape)
     result = (axis if axis.extent == extent else scattered([axis] if axis.extent > 1 else [], extent)
               for axis, extent in zip(padded, shape, strict=True))
     return _found(route, node, result, [padded[index] for index in again],
-                  own if own is not None and origins.uniform(own, again) else None, arrival.elsewhere)
+                  own if own is not None and origins.uniform(own, again) else None, path.elsewhere)
 
 
-def _columns(axes: Sequence[Axes]) -> list[list[TensorAxis]]:
-    """The different axes of tensors of one rank, axis by axis."""
-    return [list(dict.fromkeys(column)) for column in zip(*axes, strict=True)]
+def _merged(axes: Sequence[Axes], shape: Shape, along: Sequence[int]) -> list[TensorAxis]:
+    """The axes of several tensors of one rank as those of one, which are scattered where these are put together."""
+    columns = [list(dict.fromkeys(column)) for column in zip(*axes, strict=True)]
+    return [scattered(column, extent) if index in along else merged(column)
+            for index, (column, extent) in enumerate(zip(columns, shape, strict=True))]
 
 
-def _interleaved(route: Route, node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Route:
-    """Points of several tensors in turn, along all axes that are longer behind the node than before it."""
-    own = [arrival.axes for arrival in arrivals if arrival.axes is not None]
-    if any(len(axes) != len(shape) for axes in own):
-        return _refused(route, "untold", node)
-    if any(arrival.elsewhere for arrival in arrivals):
-        return _refused(route, "mixed", node)
-    columns = _columns(own)
-    longer = [any(axis.extent != extent for axis in column) for column, extent in zip(columns, shape, strict=True)]
-    result = [scattered(column, extent) if grown or len(column) > 1 else column[0]
-              for column, extent, grown in zip(columns, shape, longer, strict=True)]
-    elements = sum(math.prod(axis.extent for axis in axes) for axes in own)
-    whole = [axis for column, grown in zip(columns, longer, strict=True) if grown for axis in column]
-    return _rearranged(route, result, whole, max(1 - Fraction(elements, math.prod(shape)), Fraction(0)))
-
-
-def _put_together(route: Route, node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Route:
-    """Tensors one behind the other along one axis, or as the points of a new one."""
-    if any(arrival.axes is not None and len(arrival.axes) + 1 == len(shape) for arrival in arrivals):
+def _put_together(route: Route, node: Node, shape: Shape, operands: Sequence[Operand]) -> Route:
+    """Tensors one behind the other along one axis, or as the points of a new one; or in turn, along any axes."""
+    if any(path is not None and len(path.axes or ()) + 1 == len(shape) for path, _ in operands):
         if len(node.axes) != 1 or not 0 <= node.axes[0] < len(shape):
             return _refused(route, "untold", node)
         (new,) = node.axes
-        arrivals = [Arrival(None if each.axes is None else (*each.axes[:new], POINT, *each.axes[new:]),
-                            None if each.shape is None else (*each.shape[:new], 1, *each.shape[new:]),
-                            None if each.own is None else np.expand_dims(each.own, new), each.elsewhere)
-                    for each in arrivals]
-    own = [arrival.axes for arrival in arrivals if arrival.axes is not None]
+        operands = [(path and replace(path, axes=(*(path.axes or ())[:new], POINT, *(path.axes or ())[new:]),
+                                      own=None if path.own is None else np.expand_dims(path.own, new)),
+                     None if each is None else (*each[:new], 1, *each[new:])) for path, each in operands]
+    own = [path.axes or () for path, _ in operands if path is not None]
     if any(len(axes) != len(shape) for axes in own):
         return _refused(route, "untold", node)
     longer = [index for index, extent in enumerate(shape) if any(axes[index].extent != extent for axes in own)]
     elements = sum(math.prod(axis.extent for axis in axes) for axes in own)
     elsewhere = 1 - Fraction(elements, math.prod(shape))
-    if len(longer) != 1 or elsewhere < 0:
+    if (node.op == "concat" and len(longer) != 1) or elsewhere < 0:
         return _refused(route, "untold", node)
-    (along,) = longer
-    result = [scattered(column, extent) if index == along else merged(column)
-              for index, (column, extent) in enumerate(zip(_columns(own), shape, strict=True))]
-    whole = [axes[along] for axes in own]
-    shapes = [arrival.shape for arrival in arrivals if arrival.shape is not None]
-    parts = [origins.all_own(len(shape)) & False if arrival.axes is None else arrival.own for arrival in arrivals]
+    result, whole = _merged(own, shape, longer), [axes[index] for axes in own for index in longer]
+    shapes = [each for _, each in operands if each is not None]
+    parts = [origins.all_own(len(shape)) & False if path is None else path.own for path, _ in operands]
     known = [part for part in parts if part is not None]
-    stated = (len(shapes) == len(known) == len(arrivals) and all(len(each) == len(shape) for each in shapes)
-              and sum(each[along] for each in shapes) == shape[along])  # else a constant, no operand, takes some places
-    places = origins.put_together(known, shapes, along) if stated else None
-    if places is None and not any(arrival.elsewhere for arrival in arrivals):
-        return _rearranged(route, result, whole, elsewhere)
-    return _found(route, node, result, whole, places, elsewhere)
+    stated = (node.op == "concat" and len(shapes) == len(known) == len(operands)
+              and all(len(each) == len(shape) for each in shapes)
+              and sum(each[longer[0]] for each in shapes) == shape[longer[0]])  # else a constant takes some places
+    places = origins.put_together(known, shapes, longer[0]) if stated else None
+    before = max(path.elsewhere for path, _ in operands if path is not None)
+    return _found(route, node, result, whole, places, before, elsewhere)
 
 
-def _overwritten(route: Route, node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Route:
+def _overwritten(route: Route, node: Node, shape: Shape, operands: Sequence[Operand]) -> Route:
     """A tensor, stretches of one axis of which come from another one; either may be a constant, and no operand."""
     (along,) = node.axes
-    parts = [arrival for arrival in arrivals if arrival.shape != shape]
-    bases = [arrival for arrival in arrivals if arrival.shape == shape]
-    own = [arrival.axes for arrival in arrivals if arrival.axes is not None]
+    parts = [operand for operand in operands if operand[1] != shape]
+    bases = [operand for operand in operands if operand[1] == shape]
+    own = [path.axes or () for path, _ in operands if path is not None]
     if len(parts) > 1 or len(bases) > 1 or any(len(axes) != len(shape) for axes in own) or not 0 <= along < len(
             shape) or any(axes[index].extent != extent for axes in own for index, extent in enumerate(shape)
                           if index != along):
         return _refused(route, "untold", node)
-    columns = _columns(own)
-    result = [scattered(column, extent) if index == along else merged(column)
-              for index, (column, extent) in enumerate(zip(columns, shape, strict=True))]
 
-    def made(operand: Sequence[Arrival]) -> Origins | None:  # a constant is fetched by nobody, and counts as own
+    def made(operand: Sequence[Operand]) -> Origins | None:  # a constant is fetched by nobody, and counts as own
         everything = origins.all_own(len(shape))
-        return everything if not operand else everything & False if operand[0].axes is None else operand[0].own
+        return everything if not operand else everything & False if operand[0][0] is None else operand[0][0].own
     base, part = made(bases), made(parts)
-    places = _places(node, along, (parts[0].shape or shape)[along] if parts else 0)
+    places = _places(node, along, (parts[0][1] or shape)[along] if parts else 0)
     known = None if base is None or part is None or not places else origins.overwritten(base, part, shape, along,
                                                                                         places)
-    return _found(route, node, result, columns[along], known, Fraction(1))
+    return _found(route, node, _merged(own, shape, [along]), [axes[along] for axes in own], known, Fraction(1))

@@ -21,8 +21,7 @@ from fadiff_mapper.calibration.calibrate import calibrate
 from fadiff_mapper.calibration.correction import Calibration, calibration_text, read_calibration
 from fadiff_mapper.calibration.measured_points import MeasuredLayer, read_measured
 from fadiff_mapper.cli import main
-from fadiff_mapper.design.executors import DesignWorkers
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.inputs.load import read_document
 from fadiff_mapper.workload import Node, Workload, build_workload
@@ -182,13 +181,10 @@ def test_another_machine_is_refused(model: Path, tmp_path: Path, capsys: pytest.
 
 def test_designs_are_ranked_by_corrected_cycles(tmp_path: Path) -> None:
     network = small_network()
-    question = DesignQuestion(read_space(SPACE), (network,), (1.0,), fuse=False, energy="dosa",
-                              calibration=calibration())
-    found = search_design(question, DesignOptions("random", 2, neighbours=False, store=tmp_path),
-                          DesignWorkers(1))
+    options = DesignOptions(method="random", evaluations=2, neighbours=False, calibration=calibration())
+    question = DesignQuestion(read_space(SPACE, energy="dosa"), (network,), (1.0,), options)
+    found = search_design(question, DesignWorkers(1, store=tmp_path))
     assert found.best.cycles == pytest.approx(found.mapped_networks[0].corrected_cycles)
     assert found.best.cycles != found.mapped_networks[0].stats.cycles
     assert "corrected" in found.status
-    fused = DesignQuestion(question.space, (network,), (1.0,), calibration=calibration())
-    with pytest.raises(FadiffError, match="found fuse=True"):
-        search_design(fused, DesignOptions("random", 1))
+    assert not found.mapped_networks[0].groups and not found.options["fuse"]

@@ -13,7 +13,6 @@ import pytest
 import fadiff_mapper as fm
 from fadiff_mapper.cli import program_parser
 from fadiff_mapper.cli.mcp_server import serve
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.search.explanation.explain_run import RunExplanation
 
 RENAMED = {"files": "sources", "variables": "jinja_data", "lenient": "strict", "quiet": "on_progress",
@@ -30,8 +29,8 @@ COMMANDS: dict[str, tuple[tuple[Callable[..., object], ...], dict[str, str]]] = 
     "evaluate": ((*LAYER, fm.evaluate, fm.Stats, fm.verify), {}),
     "map": ((*LAYER, fm.map_layer, fm.SearchOptions, fm.read_calibration, fm.Result), {"jobs": "threads"}),
     "network": ((fm.load, *NETWORK), {"jobs": "threads"}),
-    "design": ((fm.load_network, fm.read_space, fm.search_design, fm.read_calibration, fm.DesignResult),
-               {"arch": "space"}),
+    "design": ((fm.load_network, fm.read_space, fm.search_design, fm.DesignOptions, fm.DesignWorkers,
+                fm.read_calibration, fm.DesignResult), {"arch": "space"}),
     "infer": ((fm.infer,), {"files": "design"}),
     "calibrate": ((fm.calibrate,), {}),
     "explain": ((fm.read_run, fm.explain_run, RunExplanation), {}),
@@ -67,7 +66,8 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     return dict(commands.choices)
 
 
-@pytest.mark.parametrize("options", [fm.SearchOptions, fm.NetworkOptions, DesignOptions, DesignQuestion])
+@pytest.mark.parametrize("options", [fm.SearchOptions, fm.NetworkOptions, fm.DesignOptions,
+                                     fm.DesignWorkers])
 def test_options_are_at_most_a_dozen(options: type) -> None:
     assert len(inspect.signature(options).parameters) <= 12
 

@@ -48,7 +48,7 @@ def searches(*_: object, **__: object) -> NoReturn:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_is_no_regular_file_stays(command: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                        capsys: pytest.CaptureFixture[str]) -> None:
-    for search in ("network.map_network.map_network", "design.search_design.search_design",
+    for search in ("network.map_network.plan_network", "design.search_design.search_design",
                    "search.map_layers.search_all"):
         monkeypatch.setattr(f"fadiff_mapper.{search}", searches)
     name, words = COMMANDS[command]

@@ -18,13 +18,11 @@ from fadiff_mapper.design.bound_designs import (
     pooled,
 )
 from fadiff_mapper.design.evaluate_design import DesignBench, DesignReader
-from fadiff_mapper.design.layer_entries import LeastFigures
 from fadiff_mapper.design.proposers import Proposer
-from fadiff_mapper.design.question import DesignQuestion
-from fadiff_mapper.design.result import DesignOutcome
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.result import DesignOutcome, LeastFigures
 from fadiff_mapper.design.space import (
     DesignSpace,
-    Limit,
     Point,
     broken_limit,
     coordinate,
@@ -117,7 +115,7 @@ def question(tmp_path_factory: pytest.TempPathFactory) -> DesignQuestion:
     (folder / "space.yaml").write_text(SPACE, encoding="utf-8")
     (folder / "pair.yaml").write_text(NETWORK, encoding="utf-8")
     space, network = read_space(folder / "space.yaml"), load_network(folder / "pair.yaml")
-    return DesignQuestion(space, (network,), (1.0,), energy="estimate")
+    return DesignQuestion(space, (network,), (1.0,), DesignOptions())
 
 
 class Bench:
@@ -195,7 +193,7 @@ def test_a_larger_buffer_costs_more_for_each_access(bench: Bench) -> None:
 
 def test_the_relaxed_cost_on_a_design_of_its_own_is_that_of_a_network_read_on_this_design(bench: Bench) -> None:
     space, point = bench.question.space, (1, 3)
-    alone = replace(bench.question, fuse=False)
+    alone = replace(bench.question, options=DesignOptions(fuse=False))
     specs, mappings = bench.reader.specs(point), bench.mappings(point)
     figures = torch.from_numpy(figures_of(space, point, specs[0]))[:, None].repeat(1, 4)
     costs = []
@@ -215,7 +213,7 @@ def test_the_relaxed_cost_on_a_design_of_its_own_is_that_of_a_network_read_on_th
 def test_the_loss_has_the_gradient_of_the_hardware(bench: Bench) -> None:
     """Against finite differences between two knots, at a mapping that stays as it is."""
     space, centre = bench.question.space, (2, 4)
-    curves, alone = curves_at(bench, centre), replace(bench.question, fuse=False)
+    curves, alone = curves_at(bench, centre), replace(bench.question, options=DesignOptions(fuse=False))
     specs = bench.reader.specs(centre)
     network = relaxed_around(alone, bench.reader.specs((3, 6)), specs, bench.mappings(centre))
     start = starts(network, 4, 0)
@@ -289,9 +287,9 @@ def test_a_descent_ends_in_designs_of_the_space_and_repeats_itself(bench: Bench)
 def test_limits_pull_a_descent_back(bench: Bench) -> None:
     """From a design of 16 columns, with at most 4 units, no end lies above 8 columns; without, some do."""
     space, centre = bench.question.space, (3, 4)
-    alone, specs = replace(bench.question, fuse=False), bench.reader.specs((3, 4))
+    alone, specs = replace(bench.question, options=DesignOptions(fuse=False)), bench.reader.specs((3, 4))
     widest = []
-    for limits in ((), (Limit("units", 4),)):
+    for limits in ({}, {"units": 4}):
         own = replace(space, limits=limits)
         curves = curves_around(own, centre, lambda point: bench.reader.specs(point)[0])
         network = relaxed_around(alone, bench.reader.specs((3, 6)), specs, bench.mappings(centre))
@@ -325,8 +323,8 @@ def test_what_has_been_judged_when_time_is_over_is_proposed(time_for: int, bench
 
 @pytest.mark.slow
 def test_proposals_are_new_keep_the_limits_and_repeat_themselves(bench: Bench) -> None:
-    space = replace(bench.question.space, limits=(Limit("units", 8),))
-    question = replace(bench.question, space=space, fuse=False)
+    space = replace(bench.question.space, limits={"units": 8})
+    question = replace(bench.question, space=space, options=DesignOptions(fuse=False))
     archive: list[DesignOutcome] = []
     first, second = (proposer_of(bench, question) for _ in range(2))
     for _ in range(2):
@@ -340,7 +338,7 @@ def test_proposals_are_new_keep_the_limits_and_repeat_themselves(bench: Bench) -
 
 @pytest.mark.slow
 def test_the_best_design_of_a_small_space_is_found_with_a_third_of_the_evaluations(bench: Bench) -> None:
-    proposer = proposer_of(bench, replace(bench.question, fuse=False))
+    proposer = proposer_of(bench, replace(bench.question, options=DesignOptions(fuse=False)))
     archive: list[DesignOutcome] = []
     while len(archive) < 9:
         archive += [bench.outcome(point) for point in proposer.propose(3, archive)]

@@ -11,9 +11,9 @@ from small_spaces import small_question
 
 from fadiff_mapper.design.bound_designs import expected_gaps, expected_logarithms, metric_logarithm, walk
 from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.layer_entries import LeastFigures
 from fadiff_mapper.design.proposers import all_points
 from fadiff_mapper.design.question import DesignQuestion
+from fadiff_mapper.design.result import LeastFigures
 from fadiff_mapper.design.space import DesignSpace, Parameter, Point, read_space
 
 EDP = np.array([1.0, 1.0, 0.0])
@@ -21,7 +21,7 @@ EDP = np.array([1.0, 1.0, 0.0])
 
 @pytest.fixture(scope="module")
 def question(tmp_path_factory: pytest.TempPathFactory) -> DesignQuestion:
-    return replace(small_question(tmp_path_factory.mktemp("space")), fuse=False)
+    return small_question(tmp_path_factory.mktemp("space"))
 
 
 @pytest.fixture(scope="module")

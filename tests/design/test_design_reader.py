@@ -10,7 +10,7 @@ from small_spaces import SECTION, small_network, small_question
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.design.evaluate_design import DesignReader
 from fadiff_mapper.design.proposers import all_points
-from fadiff_mapper.design.question import DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.inputs.load import read_spec
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -54,7 +54,7 @@ design_space:
 def test_constraints_that_depend_on_layer_and_fanout_are_those_of_each(buffer: str, lanes: str, tmp_path: Path) -> None:
     file = tmp_path / "arch.yaml"
     file.write_text(ARCHITECTURE % (buffer, lanes, ""), encoding="utf-8")
-    question = DesignQuestion(read_space(file), (small_network(tmp_path),), (1.0,))
+    question = DesignQuestion(read_space(file), (small_network(tmp_path),), (1.0,), DesignOptions())
     reader = DesignReader(question)
     for point in all_points(question.space):
         assert list(reader.specs(point)) == read_one_by_one(question, point)
@@ -70,8 +70,8 @@ ERT:
 """
     text = (ARCHITECTURE % ("", "", "")).replace("{width: 64, ", "{read_bandwith: 7, width: 64, ")
     file.write_text(text + ert, encoding="utf-8")
-    question = DesignQuestion(read_space(file, strict=False), (small_network(tmp_path),), (1.0,), energy="bundled",
-                              strict=False)
+    space = read_space(file, energy="bundled", strict=False)
+    question = DesignQuestion(space, (small_network(tmp_path),), (1.0,), DesignOptions())
     reader = DesignReader(question)
     for point in all_points(question.space):
         document = design_document(question.space, point)
@@ -88,7 +88,7 @@ def test_an_attribute_that_looks_at_the_layer_is_worked_out_for_each(tmp_path: P
     text = (ARCHITECTURE % ("", "", "")).replace("datawidth: 8}}\n  - !Container", bandwidth)
     file = tmp_path / "arch.yaml"
     file.write_text(text, encoding="utf-8")
-    question = DesignQuestion(read_space(file), (small_network(tmp_path),), (1.0,))
+    question = DesignQuestion(read_space(file), (small_network(tmp_path),), (1.0,), DesignOptions())
     reader = DesignReader(question)
     for point in all_points(question.space):
         assert list(reader.specs(point)) == read_one_by_one(question, point)

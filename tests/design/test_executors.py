@@ -17,8 +17,9 @@ from small_spaces import small_question
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design import layer_entries
 from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.executors import DesignWorkers, executor
+from fadiff_mapper.design.executors import executor
 from fadiff_mapper.design.proposers import all_points
+from fadiff_mapper.design.question import DesignWorkers
 
 
 @pytest.mark.slow
@@ -113,7 +114,7 @@ def test_designs_that_are_being_mapped_at_the_end_of_a_round_are_given_up(
 
 @pytest.mark.slow
 def test_plans_of_the_best_design_come_from_its_worker(tmp_path: Path) -> None:
-    question = replace(small_question(tmp_path), fuse=True)
+    question = small_question(tmp_path, fuse=True)
     bench = DesignBench(question, tmp_path / "store")
     points = list(all_points(question.space))[-2:]
     with executor(bench, DesignWorkers(jobs=2)) as evaluated:

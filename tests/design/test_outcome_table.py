@@ -9,7 +9,7 @@ from math import inf
 
 import pytest
 
-from fadiff_mapper.design.result import DesignOutcome, NetworkFigures, OutcomeTable
+from fadiff_mapper.design.result import DesignOutcome, LeastFigures, NetworkFigures, OutcomeTable
 
 VALUES = {"side": (8, 16, 32), "memory": ("SRAM", "eDRAM"), "share": (0.25, 0.5)}
 NETWORKS = [("one", 1.0), ("two", 3.0)]
@@ -25,7 +25,7 @@ MAPPED = DesignOutcome((2, 0, 1), PARAMETERS, True, "", 1e300 / 3, 0.1 + 0.2, 7.
 REFUSED = DesignOutcome((0, 1, 0), {"side": 8, "memory": "eDRAM", "share": 0.25}, False, "area_mm2 is 4, above 3",
                         area_mm2=4.0)
 PRUNED = DesignOutcome((2, 0, 1), PARAMETERS, False, "its lower bound is no better than a design that is known",
-                       area_mm2=2.5, bounds=(3.25, 1e9, 6e4))
+                       area_mm2=2.5, bounds=LeastFigures(3.25, 1e9, 6e4))
 UNMAPPABLE = DesignOutcome((2, 0, 1), PARAMETERS, False, "conv1: no mapping", area_mm2=inf, mapped=True)
 
 

@@ -10,7 +10,7 @@ from small_spaces import small_question
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.proposers import BLACK_BOX, ExhaustiveDesigns, all_points
 from fadiff_mapper.design.question import DesignQuestion
-from fadiff_mapper.design.result import DesignOutcome
+from fadiff_mapper.design.result import DesignOutcome, LeastFigures
 from fadiff_mapper.design.space import parameter_values
 
 LARGE = """\
@@ -31,7 +31,7 @@ def judged(question: DesignQuestion, point: tuple[int, ...]) -> DesignOutcome:
     if point[0] == 0:
         return DesignOutcome(point, parameters, False, "too small")
     if point[0] == 1:
-        return DesignOutcome(point, parameters, False, "bound", area_mm2=1.0, bounds=(1e9, 1e9, 1e9))
+        return DesignOutcome(point, parameters, False, "bound", area_mm2=1.0, bounds=LeastFigures(1e9, 1e9, 1e9))
     distance = sum((index - 40) ** 2 for index in point)
     return DesignOutcome(point, parameters, True, "", 1e6 + 1e3 * distance, 1e5 + distance, 1.0, mapped=True)
 
@@ -82,7 +82,7 @@ def test_methods_that_learn_come_closer_than_chance(method: str, rounds: int, tm
 def test_a_space_too_large_to_enumerate_is_refused(tmp_path: Path) -> None:
     question = small_question(tmp_path, LARGE)
     with pytest.raises(FadiffError, match="exhaustive would evaluate 4,194,304 designs"):
-        ExhaustiveDesigns(question.space, question.seed)
+        ExhaustiveDesigns(question.space, question.options.seed)
 
 
 def test_optuna_missing_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

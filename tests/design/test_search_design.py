@@ -20,10 +20,9 @@ from fadiff_mapper.design import executors as executors_module
 from fadiff_mapper.design import layer_entries as entries_module
 from fadiff_mapper.design import search_design as final_module
 from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.executors import DesignWorkers
 from fadiff_mapper.design.layer_entries import OUT_OF_TIME, layer_entries
 from fadiff_mapper.design.proposers import all_points
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
 from fadiff_mapper.design.result import DesignOutcome, DesignResult
 from fadiff_mapper.design.result_store import ResultStore
 from fadiff_mapper.design.search_design import DesignClock, DesignProgress, search_design
@@ -44,8 +43,10 @@ def truth(store: Path, tmp_path_factory: pytest.TempPathFactory) -> list[DesignO
 
 
 def searched(question: DesignQuestion, jobs: int = 1, **settings: Any) -> DesignResult:
-    options = DesignOptions(**{"method": "random", "neighbours": False} | settings)
-    return search_design(question, options, DesignWorkers(jobs), descent=descent_for_designs(options.method))
+    shared = {name: settings.pop(name) for name in ("store", "shard") if name in settings}
+    options = replace(question.options, **{"method": "random", "neighbours": False} | settings)
+    return search_design(replace(question, options=options), DesignWorkers(jobs, **shared),
+                         descent=descent_for_designs(options.method))
 
 
 @pytest.mark.slow
@@ -92,7 +93,6 @@ def test_every_method_finds_the_best_of_a_small_space(method: str, store: Path, 
     assert machine.evaluations + machine.pruned + machine.refused == len(truth)
     assert machine.history[-1]["value"] == machine.best.edp
     assert machine.mapped_networks[0].stats.edp == machine.best.edp
-    assert machine.ranges == {"columns": (4, 16, 3), "depth": (512, 16384, 4)}
 
 
 def comparable(machine: DesignResult) -> DesignResult:
@@ -246,7 +246,8 @@ def test_time_and_interruption_end_a_search_with_what_there_is(store: Path, tmp_
     def stopped() -> bool:
         return len(steps) >= 2
 
-    machine = search_design(question, DesignOptions("exhaustive", store=store), DesignWorkers(1),
+    exhaustive = replace(question, options=replace(question.options, method="exhaustive"))
+    machine = search_design(exhaustive, DesignWorkers(1, store=store),
                             on_progress=steps.append, stopped=stopped)
     assert machine.status == "interrupted: the best designs so far"
     assert len(machine.outcomes) == 2
@@ -410,15 +411,20 @@ def test_options_out_of_range_are_refused(settings: dict[str, Any], message: str
 ])
 def test_questions_that_make_no_sense_are_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(FadiffError, match=message):
-        searched(replace(small_question(tmp_path), **settings))
+        if "weights" in settings:
+            searched(replace(small_question(tmp_path), **settings))
+        searched(small_question(tmp_path, **settings))
 
 
 def test_the_public_function_reads_files_and_networks(store: Path, truth: list[DesignOutcome], tmp_path: Path) -> None:
     small_network(tmp_path)
     small_space(tmp_path)
-    result = fadiff_mapper.search_design(
-        ["bundled:arch/gemmini_small", tmp_path / "space.yaml"], tmp_path / "two_layers.yaml", method="exhaustive",
-        limits={"units": 128}, fuse=False, jobs=1, store=store)
+    options, workers = DesignOptions(method="exhaustive", fuse=False), DesignWorkers(jobs=1, store=store)
+    every = fadiff_mapper.search_design(["bundled:arch/gemmini_small", tmp_path / "space.yaml"],
+                                        tmp_path / "two_layers.yaml", options, workers=workers)
+    assert every.best == min(truth, key=lambda outcome: outcome.edp)
+    space = fadiff_mapper.read_space("bundled:arch/gemmini_small", tmp_path / "space.yaml", limits={"units": 128})
+    result = fadiff_mapper.search_design(space, tmp_path / "two_layers.yaml", options, workers=workers)
     assert result.best == min((each for each in truth if each.parameters["columns"] <= 8), key=lambda each: each.edp)
     assert result.limits == {"units": 128}
     assert isinstance(result, fadiff_mapper.DesignResult)

@@ -14,9 +14,8 @@ from small_spaces import NETWORK, small_network, small_question, small_space
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import main
-from fadiff_mapper.design.executors import DesignWorkers
 from fadiff_mapper.design.proposers import BLACK_BOX, OptunaDesigns
-from fadiff_mapper.design.question import DesignOptions
+from fadiff_mapper.design.question import DesignWorkers
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.shared_study import StudyJournal, open_study
@@ -33,11 +32,11 @@ design_space:
 
 COMMAND = """\
 import sys
-from fadiff_mapper import read_space, search_design
+from fadiff_mapper import DesignOptions, DesignWorkers, read_space, search_design
 method, evaluations = sys.argv[1:]
-result = search_design(read_space("bundled:arch/gemmini_small", "space.yaml"), "two_layers.yaml", fuse=False, jobs=1,
-                       method=method, evaluations=int(evaluations), prune=False, neighbours=False, store="store",
-                       study="ours")
+result = search_design(read_space("bundled:arch/gemmini_small", "space.yaml"), "two_layers.yaml", DesignOptions(
+    fuse=False, method=method, evaluations=int(evaluations), prune=False, neighbours=False), workers=DesignWorkers(
+    jobs=1, store="store", study="ours"))
 print(*(outcome.point for outcome in result.outcomes if outcome.mapped), sep=";")
 """
 
@@ -94,10 +93,9 @@ def test_of_two_processes_one_is_killed_and_nothing_is_lost_or_twice(method: str
 
 
 def test_one_process_with_a_study_answers_as_without(tmp_path: Path) -> None:
-    question = small_question(tmp_path, SECTION, metrics=("energy", "delay"))
-    alone, shared = (
-        search_design(question, DesignOptions("tpe", 20, store=tmp_path / "store", study=study), DesignWorkers(1))
-        for study in (None, "ours"))
+    question = small_question(tmp_path, SECTION, metrics=("energy", "delay"), method="tpe", evaluations=20)
+    alone, shared = (search_design(question, DesignWorkers(1, store=tmp_path / "store", study=study))
+                     for study in (None, "ours"))
     assert list(alone.outcomes) == list(shared.outcomes)
 
 
@@ -145,12 +143,11 @@ def test_a_study_of_the_same_question_is_taken_up(tmp_path: Path, capsys: pytest
     assert "12 designs, 12 proposed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    (DesignOptions("random", study="ours", store=Path("store")), "study: found with the method random"),
-    (DesignOptions("tpe", study="ours"), "study: found no store")])
-def test_options_without_a_study_are_refused(options: DesignOptions, message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("method", "store", "message"), [
+    ("random", Path("store"), "study: found with the method random"), ("tpe", None, "study: found no store")])
+def test_options_without_a_study_are_refused(method: str, store: Path | None, message: str, tmp_path: Path) -> None:
     with pytest.raises(FadiffError, match=message):
-        search_design(small_question(tmp_path), options)
+        search_design(small_question(tmp_path, method=method), DesignWorkers(store=store, study="ours"))
 
 
 class NoLock:

@@ -14,7 +14,7 @@ import yaml
 from executed_pages import PROGRAM, blocks, commands
 
 import fadiff_mapper
-from fadiff_mapper import NetworkOptions, SearchOptions
+from fadiff_mapper import DesignOptions, DesignWorkers, NetworkOptions, SearchOptions
 from fadiff_mapper.cli import program_parser
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ def test_python_blocks_use_public_names(page: Path) -> None:
                 assert {alias.name for alias in node.names} <= set(fadiff_mapper.__all__), f"{page.name}:{block.line}"
 
 
-@pytest.mark.parametrize("options", [SearchOptions, NetworkOptions])
+@pytest.mark.parametrize("options", [SearchOptions, NetworkOptions, DesignOptions, DesignWorkers])
 def test_the_guide_lists_every_option_with_its_default(options: type) -> None:
     text = (ROOT / "docs" / "guides" / "search.md").read_text(encoding="utf-8")
     section = text.partition(f"## `{options.__name__}`")[2].partition("\n## ")[0]

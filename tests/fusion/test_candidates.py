@@ -31,7 +31,15 @@ from fadiff_mapper.fusion import (
     step_classes,
 )
 from fadiff_mapper.fusion.candidates import MOST_STEPS, candidates, candidates_along, neighbours, reshaped
-from fadiff_mapper.fusion.estimates import CompiledSegment, LayerBase, SideBySide, compiled_segment, layer_base, revised
+from fadiff_mapper.fusion.estimates import (
+    CompiledSegment,
+    LayerBase,
+    SideBySide,
+    compiled_segment,
+    group_bases,
+    layer_base,
+    revised,
+)
 from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, WordCosts, summed
 from fadiff_mapper.fusion.segments import Segment, segments
@@ -43,12 +51,10 @@ from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.network.planning import one_by_one
 from fadiff_mapper.network.tile_mappings import (
     LIGHT,
     THOROUGH,
     ResidentTile,
-    SumCompletion,
     TileStrategy,
     cut_to_tile,
     with_mappings,
@@ -213,8 +219,8 @@ def test_what_comes_in_again_is_near_what_the_best_mapping_brings_in(layer: str,
     counted = np.ones((len(names), len(problem.dataspaces)), dtype=bool)
     counted[home, problem.dataspace_names().index("Outputs")] = False
     limits = [cut_to_tile(with_residents(spec.constraints, problem, [
-        ResidentTile("Outputs", home, outside=True, whole=False)], completion), problem)
-              for completion in (SumCompletion.INSIDE, SumCompletion.IN_TURN)]
+        ResidentTile("Outputs", home, outside=True, handed=True)], strategy), problem)
+              for strategy in (TileStrategy.PIECES_FROM_INSIDE, TileStrategy.PIECES_IN_TURN)]
     tasks = [MappingTask(layer_of(spec), build_mapspace(spec.arch, problem, replace(one, min_parallelism=1.0)),
                          room=Room(words, counted)) for one in limits]
     found = search_all(tasks, SearchOptions(metrics=("last_level_accesses",), effort=Effort(chains=32)))
@@ -272,7 +278,7 @@ def test_estimates_learn_from_groups_that_run_a_layer_in_fewer_cycles() -> None:
     assert revised(base, 2 * compute, mapping) is base
     faster = revised(base, compute / 2, mapping)
     assert faster.known[0].compute == compute / 2 and faster.whole == base.whole
-    assert faster.lanes == {dim: prod(level.spatial[dim] for level in mapping.levels)
+    assert faster.known[0].lanes == {dim: prod(level.spatial[dim] for level in mapping.levels)
                             for dim in segment.problems[0].dimensions}
 
 
@@ -318,7 +324,8 @@ def test_next_to_a_group_lie_those_with_other_ends_and_all_of_two_neighbours() -
                                  by_nodes[nodes].links, (TileLoop("P", 7),))) for nodes in (names[:2], names[2:4])]
     price = NetworkPrice(summed([base.whole for base in bases.values()]))
     hardware = Hardware(specs[0].arch, specs[0].tables)
-    near = reshaped(hardware, groups, [names], every, bases, price)
+    near = reshaped(groups, [names], every,
+                    lambda segment: compiled_segment(hardware, segment, group_bases(segment, bases)), price)
     lengths = {one.segment.nodes: {tuple(loop.dim for loop in one.group.loops) for one in own}
                for own in near.values() for one in own}
     assert names[:4] in lengths and names[1:4] in lengths and names[2:6] in lengths
@@ -329,7 +336,7 @@ def found(kept: int | None = None) -> Sequence:
     design, segment, bases = products()
     total = summed([base.whole for base in bases])
     price = NetworkPrice(total)
-    return candidates(design, segment, bases, price, price(one_by_one(segment, bases)))[:kept]
+    return candidates(compiled_segment(design, segment, bases), price, price(total.times(segment.repeat)))[:kept]
 
 
 def test_sums_leave_the_chip_where_nothing_else_fits() -> None:
@@ -339,13 +346,13 @@ def test_sums_leave_the_chip_where_nothing_else_fits() -> None:
 
 def test_given_tile_sizes_take_the_place_of_the_grid() -> None:
     hardware, segment, bases = products()
-    price = NetworkPrice(summed([base.whole for base in bases]))
+    compiled, price = compiled_segment(hardware, segment, bases), NetworkPrice(summed([base.whole for base in bases]))
     tiles = {"N": 24, "C": 40}   # uneven ones
     for dims in (("N", "C"), ("C", "N")):
         given = tuple(tiles[dim] for dim in dims)
-        sized = candidates_along(hardware, segment, dims, bases, price, [given])
+        sized = candidates_along(compiled, dims, price, [given])
         assert sized and {tuple(loop.tile for loop in one.group.loops) for one in sized} == {given}
-    few = candidates_along(hardware, segment, ("N", "C"), bases, price, [(1, 1)])   # half a million steps
+    few = candidates_along(compiled, ("N", "C"), price, [(1, 1)])   # half a million steps
     assert not any(one.group.steps > MOST_STEPS for one in few)
 
 
@@ -463,8 +470,7 @@ def test_an_unknown_level_is_refused_by_name() -> None:
 
 
 def test_neighbours_differ_in_one_size() -> None:
-    hardware, _, bases = products()
     best = found()[0]
     price = NetworkPrice(OperatingPoint(1.0, 1.0), "energy")
-    for near in neighbours(hardware, best, bases, price):
+    for near in neighbours(compiled_segment(*products()), best, price):
         assert sum(one != other for one, other in zip(near.group.loops, best.group.loops, strict=True)) == 1

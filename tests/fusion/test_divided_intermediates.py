@@ -18,7 +18,7 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.output.looptree import beyond_looptree
-from fadiff_mapper.output.network_files import network_files
+from fadiff_mapper.output.network_files import plan_yaml
 from fadiff_mapper.workload import Node, Workload, build_workload, make_operator
 
 
@@ -123,7 +123,7 @@ def test_a_plan_with_divided_intermediates_is_better_and_above_its_bound() -> No
 
 
 def test_the_plan_names_the_shares() -> None:
-    (intermediate,) = yaml.safe_load(network_files(planned())[""]["plan.yaml"])["plan"]["groups"][0]["intermediates"]
+    (intermediate,) = yaml.safe_load(plan_yaml(planned()))["plan"]["groups"][0]["intermediates"]
     assert [own["instances"] for own in intermediate["shares"]] == [2, 2]
     reasons = beyond_looptree(divided_group(), planned().hardware, False)
     assert reasons == ["instances of a level divide an intermediate among them"]

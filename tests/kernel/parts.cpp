@@ -194,8 +194,21 @@ static Array<double> unrounded_scores(const Layer& layer, const py::sequence& ne
     return out;
 }
 
+// Corrected cycles of every mapping of a batch.
+static Array<double> corrected_cycles(const Layer& layer, const Correction& correction, const py::sequence& nest) {
+    const Batch batch = batch_of(layer, nest);
+    MappingPack pack(layer);
+    Array<double> out(batch.size);
+    for (std::size_t column = 0; column < batch.size; ++column) {
+        pack_columns(layer, batch, column, 1, pack);
+        out.mutable_data()[column] = correction.cycles(layer, pack, 0);
+    }
+    return out;
+}
+
 PYBIND11_MODULE(_parts, module) {
     module.def("unrounded_scores", &unrounded_scores);
+    module.def("corrected_cycles", &corrected_cycles);
     module.def("part_price", &part_price);
     module.def("closed_forms", &closed_forms);
     module.def("walk_held", &walked<&walk_held>);

@@ -8,7 +8,7 @@ from fadiff_mapper import NetworkOptions, NetworkResult, SearchOptions, Workload
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, TileLoop, group_violations
 from fadiff_mapper.fusion.candidates import reshaped
-from fadiff_mapper.fusion.estimates import layer_base
+from fadiff_mapper.fusion.estimates import compiled_segment, group_bases, layer_base
 from fadiff_mapper.fusion.prices import NetworkPrice, summed
 from fadiff_mapper.fusion.segments import Segment, batched, segments
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
@@ -85,6 +85,8 @@ def test_a_neighbour_of_a_group_has_no_loop_over_runs_that_are_no_dimension_ther
     bases = by_node(network, list(map(layer_base, results)))
     group = FusedGroup(tuple(FusedLayer(problem, {}) for problem in whole.problems), whole.links,
                        (TileLoop("G", 1), TileLoop("N", 64)))
-    near = reshaped(Hardware(specs[0].arch, specs[0].tables), [(whole.nodes, group)], [whole.nodes],
-                    list(every.values()), bases, NetworkPrice(summed([base.whole for base in bases.values()])))
+    hardware = Hardware(specs[0].arch, specs[0].tables)
+    near = reshaped([(whole.nodes, group)], [whole.nodes], list(every.values()),
+                    lambda segment: compiled_segment(hardware, segment, group_bases(segment, bases)),
+                    NetworkPrice(summed([base.whole for base in bases.values()])))
     assert {loop.dim for candidate in near[apart.key] for loop in candidate.group.loops} <= set("NMC")

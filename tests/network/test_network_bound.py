@@ -428,9 +428,9 @@ def least_of(workload: Workload, hardware: Hardware, results: Sequence[Result],
 
 def bounded_run(name: str | Workload, design: str) -> PlanningRun:
     """The run of a network whose layers have bounds."""
-    from fadiff_mapper.search.map_layers import with_bounds
+    from fadiff_mapper.search.map_layers import with_lower_bounds
     run = run_of(name, design)
-    run.results = tuple(with_bounds(run.results))
+    run.results = tuple(with_lower_bounds(run.results))
     return run
 
 

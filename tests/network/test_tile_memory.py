@@ -21,7 +21,6 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network import tile_mappings
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.tile_mappings import (
-    COMPARING,
     LIGHT,
     STEP,
     THOROUGH,
@@ -129,7 +128,7 @@ def test_a_tile_that_a_mapping_in_ample_room_does_not_fit_is_searched_in_its_own
     assert len(searches) == 3
     rooms = [task.room.words for task in searches if task.room]
     assert (rooms[0] == rooms[1]).all() and (rooms[2] < rooms[1]).any() and list(rooms[2]) == list(shapes[0].room)
-    assert shapes[0].fits(strategy, tight.nest)
+    assert shapes[0].fits(tight.nest)
 
 
 @given(st.lists(st.floats(0, 1), min_size=8, max_size=8))
@@ -145,10 +144,10 @@ def test_ample_room_holds_the_room_and_less_than_twice_as_much(parts: list[float
 def test_strategies_are_compared_for_layers_that_have_none_yet(searches: list[MappingTask]) -> None:
     known: dict[str, str] = {}
     assert not strategies_known(fused(4), known)
-    mapped(fused(4), COMPARING, known, TileMemory())
+    mapped(fused(4), THOROUGH, known, TileMemory())
     compared = len(searches)
     assert strategies_known(fused(4), known) and strategies_known(fused(6), known)
-    mapped(fused(4), COMPARING, known, TileMemory())
+    mapped(fused(4), LIGHT, known, TileMemory())
     assert len(searches) - compared < compared
     again = len(searches)
     mapped(fused(4), THOROUGH, known, TileMemory())

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from small_network import HOSTILE, result
 
-from fadiff_mapper.design.result import DesignOutcome, DesignResult, NetworkFigures
+from fadiff_mapper.design.result import DesignOutcome, DesignResult, LeastFigures, NetworkFigures
 from fadiff_mapper.design.space import design_document, read_space
 
 SPACE = {"architecture": {"version": 0.4, "nodes": []}}
@@ -24,7 +24,7 @@ def outcome(side: int, depth: int, edp: float = 0.0, area: float = 1.0, reason: 
 
 OUTCOMES = (
     outcome(0, 0, 9e6, 1.0), outcome(3, 0, reason="area_mm2 is 4.5; the limit is 3"), outcome(1, 0, 5e6, 2.0),
-    replace(outcome(2, 2), bounds=(1e5, 100.0), reason="its lower bound is worse"), outcome(1, 1, 4e6, 2.5),
+    replace(outcome(2, 2), bounds=LeastFigures(1e5, 100.0), reason="its lower bound is worse"), outcome(1, 1, 4e6, 2.5),
     outcome(2, 1, 7e6, 2.8), outcome(0, 3, reason=f"no mapping of {HOSTILE}"))
 
 
@@ -37,7 +37,7 @@ def machine(*metrics: str, **changes: object) -> DesignResult:
                     enumerate((OUTCOMES[0], OUTCOMES[2], OUTCOMES[4]), 1))
     several = len(metrics) > 1
     made = DesignResult(
-        name="by hand", space_size=16, ranges={"side": (4, 32, 4), "depth": (256, 2048, 4)}, limits={"area_mm2": 3.0},
+        name="by hand", space_size=16, limits={"area_mm2": 3.0},
         metrics=metrics or ("edp",), outcomes=OUTCOMES, front=front, documents=documents, mapped_networks=(result(),),
         neighbours=(OUTCOMES[0], outcome(1, 2, 4.4e6, 2.9)),
         final=(replace(OUTCOMES[4], energy_pj=44e3), *front[1:]), final_source="Accelergy",

@@ -38,7 +38,6 @@ from fadiff_mapper.output.design_page import (
 from fadiff_mapper.output.drawing import Dot, Stroke, axis_of
 from fadiff_mapper.output.terminal.designs import print_design
 from fadiff_mapper.search.explanation.sensitivities import (
-    RepeatedLayer,
     combined_sensitivities,
     mapping_sensitivities,
 )
@@ -168,12 +167,13 @@ def test_ticks_are_round_and_on_the_axis(low: float, ratio: float) -> None:
 
 def test_a_parameter_is_worth_what_its_neighbouring_values_change() -> None:
     side, depth = parameter_worths(machine())
-    assert side.below is None  # side 4, depth 512 was not evaluated
-    assert side.above is not None and (side.above.value, side.above.edp, side.above.area) == (16, "+75.0 %", "+12.0 %")
-    assert depth.below is not None and (depth.below.value, depth.below.edp) == (256, "+25.0 %")
-    assert depth.above is not None and (depth.above.value, depth.above.area) == (1024, "+16.0 %")
+    assert side["below"] is None  # side 4, depth 512 was not evaluated
+    assert side["above"]["outcome"].parameters["side"] == 16
+    assert (side["above"]["edp"], side["above"]["area"]) == ("+75.0 %", "+12.0 %")
+    assert (depth["below"]["outcome"].parameters["depth"], depth["below"]["edp"]) == (256, "+25.0 %")
+    assert (depth["above"]["outcome"].parameters["depth"], depth["above"]["area"]) == (1024, "+16.0 %")
     refused = machine(neighbours=(outcome(0, 1, reason="too small"),))
-    assert parameter_worths(refused)[0].below is not None
+    assert parameter_worths(refused)[0]["below"] is not None
     assert "too small" in design_html(refused, ("three",))
 
 
@@ -224,10 +224,10 @@ def test_energies_of_the_levels_add_up_to_the_networks() -> None:
 
 def test_sensitivities_of_one_layer_are_its_own_and_of_equal_layers_the_same() -> None:
     layer = result().layers[0]
-    runs = RepeatedLayer(1.0, layer.spec, layer.mapping, layer.stats.energy_pj, layer.stats.cycles)
     own = {(each.level, each.constant): each for each in mapping_sensitivities(layer.spec, layer.mapping, "edp")
            if each.elasticity and each.basis == "fixed mapping"}
-    for layers in ([runs], [replace(runs, runs=2.0), runs]):
+    run = (layer.spec, layer.mapping, layer.stats)
+    for layers in ([(1.0, *run)], [(2.0, *run), (1.0, *run)]):
         together = {(each.level, each.constant): each.elasticity for each in combined_sensitivities(layers)}
         for key, each in own.items():
             assert together[key] == pytest.approx(each.elasticity, rel=1e-9)

@@ -150,8 +150,9 @@ def test_last_figures_and_mappings_of_a_design(what: str, tmp_path: Path, monkey
     else:
         monkeypatch.setattr("fadiff_mapper.design.search_design.installed", lambda: "accelergy")
         monkeypatch.setattr("fadiff_mapper.design.search_design.evaluate_design", fails)
-    found = fm.search_design("bundled:spaces/gemmini_small", [small_plan().workload], method="random", evaluations=1,
-                             neighbours=False, fuse=False, jobs=1)
+    options = fm.DesignOptions(method="random", evaluations=1, neighbours=False, fuse=False)
+    found = fm.search_design("bundled:spaces/gemmini_small", [small_plan().workload], options,
+                             workers=fm.DesignWorkers(jobs=1))
     found.write(tmp_path)
     assert f"no {what}: {SENTENCE}" in (tmp_path / "fadiff.design.json").read_text()
     assert (tmp_path / "architecture.yaml").exists()

@@ -6,7 +6,17 @@ from importlib.util import find_spec
 
 import pytest
 
-from fadiff_mapper import SearchOptions, infer, load, load_network, map_layer, map_network, search_design
+from fadiff_mapper import (
+    DesignOptions,
+    DesignWorkers,
+    SearchOptions,
+    infer,
+    load,
+    load_network,
+    map_layer,
+    map_network,
+    search_design,
+)
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.search.result import Result
 
@@ -38,8 +48,9 @@ def test_a_network_has_a_row_for_each_layer() -> None:
 
 @pandas
 def test_a_search_has_a_row_for_each_design() -> None:
-    result = search_design("bundled:spaces/gemmini_small", "bundled:networks/gpt3_6b7_block", method="random",
-                           evaluations=2, fuse=False, neighbours=False, prune=False, jobs=1)
+    options = DesignOptions(method="random", evaluations=2, fuse=False, neighbours=False, prune=False)
+    result = search_design("bundled:spaces/gemmini_small", "bundled:networks/gpt3_6b7_block", options,
+                           workers=DesignWorkers(jobs=1))
     table = result.to_dataframe()
     assert len(table) == len(result.outcomes) and table["edp"].min() == pytest.approx(result.best.edp)
 

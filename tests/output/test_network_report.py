@@ -17,13 +17,20 @@ from hypothesis import strategies as st
 from rich.progress import Progress
 from small_network import HOSTILE, result
 
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.output.drawing import COUNT, ENERGY, LETTER, Label, Rect, change, fitting, unit_for
 from fadiff_mapper.output.layer_views import component_names, layer_views, outermost_words
 from fadiff_mapper.output.looptree import looptree_yaml
-from fadiff_mapper.output.network_files import network_files, write_held
+from fadiff_mapper.output.network_files import mapping_folders, page_file, plan_files, write_held
 from fadiff_mapper.output.network_page import NAME, NAMES, draw_schedule, network_html, node_lanes, residents
-from fadiff_mapper.output.terminal.networks import TimeColumn, print_plan
+from fadiff_mapper.output.terminal.networks import print_plan
+from fadiff_mapper.output.terminal.progress import TimeColumn
 from fadiff_mapper.workload import Node, Totals
+
+
+def network_files(plan: NetworkResult) -> dict[str, dict[str, str]]:
+    """Folder -> file name -> text."""
+    return {**{name: texts() for name, texts in mapping_folders(plan)}, "": plan_files(plan, ()) | page_file(plan)}
 
 
 def test_every_mapping_has_a_folder_of_its_own_whatever_the_names_of_layers() -> None:
@@ -73,14 +80,14 @@ def test_the_layers_of_the_page_add_up_to_the_plan() -> None:
     views = layer_views(mapped)
     assert sum(view.planned.energy_pj for view in views) == pytest.approx(mapped.stats.energy_pj, rel=1e-12)
     assert sum(view.planned.cycles for view in views) == mapped.stats.cycles
-    assert sum(view.alone.energy_pj for view in views) == pytest.approx(mapped.unfused_stats.energy_pj, rel=1e-12)
-    for share in (share for view in views for share in (view.planned, view.alone)):
+    assert sum(view.unfused.energy_pj for view in views) == pytest.approx(mapped.unfused_stats.energy_pj, rel=1e-12)
+    for share in (share for view in views for share in (view.planned, view.unfused)):
         assert sum(share.components.values()) == pytest.approx(share.energy_pj, rel=1e-12)
         assert set(share.components) <= set(component_names(mapped, views))
     traffic = mapped.groups[0].cost.layers[1].traffic
     assert views[1].planned.outermost["Outputs"] == traffic["DRAM", "Outputs"].updates
     assert "Inputs" not in views[1].planned.outermost       # they never leave the chip
-    assert views[1].alone.outermost["Inputs"] == 3 * 14 * 4
+    assert views[1].unfused.outermost["Inputs"] == 3 * 14 * 4
 
 
 def test_a_page_shows_the_layers_and_groups_that_matter_most_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

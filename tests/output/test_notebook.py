@@ -142,11 +142,11 @@ def test_the_figure_of_a_plan_has_two_bars_for_every_layer() -> None:
     views = layer_views(result)
     for axes, of in zip(quantities, (lambda share: share.energy_pj, lambda share: share.cycles,
                                      lambda share: share.energy_pj * share.cycles), strict=True):
-        assert bars(axes) == [of(view.planned) for view in views] + [of(view.alone) for view in views]
+        assert bars(axes) == [of(view.planned) for view in views] + [of(view.unfused) for view in views]
     assert sum(bars(quantities[0])[:len(views)]) == pytest.approx(result.stats.energy_pj, rel=1e-12)
     assert [label.get_text() for label in quantities[-1].get_xticklabels()] == [view.name for view in views]
     alone, planned = points.get_lines()[-2:]
-    assert list(alone.get_data()[1]) == [view.alone.energy_pj for view in views]
+    assert list(alone.get_data()[1]) == [view.unfused.energy_pj for view in views]
     assert list(planned.get_data()[0]) == [view.planned.cycles for view in views]
     line, = history.get_lines()
     assert list(line.get_data()[0]) == [0.5, 1.0, 1.5] and line.get_data()[1][-1] == result.stats.edp

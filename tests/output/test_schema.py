@@ -83,10 +83,11 @@ def test_a_file_of_another_kind_does_not_validate(kind: str) -> None:
     (space, (space.DESIGN_SPACE, space.PARAMETER))], ids=["network", "space"])
 def test_the_tables_of_network_and_space_files_have_the_keys_that_their_readers_take(
         module: ModuleType, tables: tuple[Table, ...]) -> None:
-    taken = {node.args[0].value for node in ast.walk(ast.parse(inspect.getsource(module)))
-             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "take"
-             and isinstance(node.args[0], ast.Constant)}
-    looped = {"densities", "bits", "possible"} if module is network_text else {"values", "powers_of_two"}
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Call)]
+    taken = {node.args[0].value for node in calls if isinstance(node.func, ast.Attribute)
+             and node.func.attr in ("take", "read") and isinstance(node.args[0], ast.Constant)}
+    looped = ({"possible", "macs", "causal", "constants", "unit", "moves"} if module is network_text else
+              {"values", "powers_of_two"})
     assert taken - {"workload"} | looped == {name for table in tables for name in table}
 
 

@@ -57,7 +57,7 @@ def test_a_whole_input_in_hyphens_reads_the_same(strict: bool) -> None:
 
 def test_attributes_as_they_are_written_are_found_in_either_spelling() -> None:
     plain = sparse_input()
-    ours, theirs = (written_components(load(text).arch) for text in (hyphenated(plain), plain))
+    ours, theirs = (written_components(load(text).arch.native) for text in (hyphenated(plain), plain))
     assert {name: part.own for name, part in ours.items()} == {name: part.own for name, part in theirs.items()}
     assert hyphenated(plain) != plain and load(hyphenated(plain)).arch.native == {
         key: tree for key, tree in hyphenated(plain).items() if key in ("arch", "architecture")}

@@ -256,7 +256,7 @@ def test_each_data_space_takes_one_branch_of_a_parallel() -> None:
 def test_long_dimension_names_stay_a_list() -> None:
     problem = PROBLEM.replace("M", "Rows")
     node = document(buffer(more="constraints: {temporal: {permutation: [K, Rows]}}"), problem=problem)
-    native = translate(node, Leniency(strict=False)).document
+    native = translate(node, Leniency(strict=False))[0]
     assert constraints(native, "Buf", "temporal") == {"permutation": ["K", "Rows"]}
 
 

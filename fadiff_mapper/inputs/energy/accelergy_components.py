@@ -23,21 +23,16 @@ from fadiff_mapper.inputs.yaml.located import LARGEST
 
 MOST_WORK = 200_000
 """Values that are worked out for one input, long expressions counting more: ten times the largest public designs."""
-DEEPEST = 20
-"""Compound components inside each other, a plain safety limit; it ends classes that contain themselves."""
-REQUIRED = ("global_cycle_seconds", "technology")
-"""Attributes without which Accelergy 0.4 estimates nothing."""
-MUST_SPECIFY = "must_specify"
-"""In place of a default: the attribute has none."""
+DEEPEST = 20  # compound components inside each other, a plain safety limit; it ends classes that contain themselves
+REQUIRED = ("global_cycle_seconds", "technology")  # attributes without which Accelergy 0.4 estimates nothing
+MUST_SPECIFY = "must_specify"  # in place of a default: the attribute has none
 TIMELOOPS = re.compile(r"power_gated_at|network[_-]\w+", re.ASCII)
 """Attributes whose texts, such as "1:N" or the name of a level, are only for Timeloop."""
-INSTANCES = re.compile(r"\[(-?\d+)\.\.(-?\d+)\]", re.ASCII)
-"""A range of instances whose bounds are worked out."""
+INSTANCES = re.compile(r"\[(-?\d+)\.\.(-?\d+)\]", re.ASCII)  # a range of instances whose bounds are worked out
 ACCEPTED = "numbers, words in quotes, and arithmetic with them and with attributes"
 RANGES = "a range of whole numbers, such as 0..3"
 SCALES = ("area_scale", "energy_scale")
-Names = Mapping[str, Any]
-"""Values of attributes, arguments or variables by name."""
+Names = Mapping[str, Any]  # values of attributes, arguments or variables by name
 
 
 @dataclass(frozen=True)
@@ -47,8 +42,7 @@ class PrimitiveComponent:
     name: str  # full name with ranges; within a compound component from there on, such as "lane[0..3].adder"
     kind: str
     attributes: Names  # values by name
-    # Factor on its area; within a compound component the factors of all components around it included.
-    area_scale: float = 1.0
+    area_scale: float = 1.0  # factor on its area; in a compound component with the factors of all around it
     energy_scale: float = 1.0  # factor on its energies, in the same way
     actions: tuple[str, ...] = ()  # the actions that the architecture asks for; none within a compound component
     # The attributes that it has from the containers around it, whatever they are for, or only for Timeloop.
@@ -92,8 +86,7 @@ class DescribedHardware:
 
     version: str  # version of Accelergy's format that the input states; plug-ins may tell versions apart
     components: tuple[PrimitiveComponent | CompoundComponent, ...]  # in the order of the architecture
-    # Attributes of containers that cannot be worked out, such as functions; no component has them.
-    unknown: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()  # attributes of containers that cannot be worked out, such as functions
 
     @property
     def primitives(self) -> tuple[PrimitiveComponent, ...]:
@@ -137,8 +130,7 @@ class _Rules:
 
     legacy: bool  # whether the input states a version before 0.4, in which text that is no expression is a word
     classes: Mapping[str, Mapping[str, Any]]  # the definitions of compound components by class
-    # Actions that have been called of a class without being defined, by class: from then on it has them, and they cost
-    # nothing.
+    # Actions by class that were called without being defined: from then on the class has them, and they cost nothing.
     added: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     left: int = MOST_WORK  # units of `MOST_WORK` not yet spent
     unknown: set[str] = field(default_factory=set)  # see `DescribedHardware`

@@ -16,14 +16,7 @@ from typing import Any
 
 from fadiff_mapper.base import atomic_files, run_program
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed
-from fadiff_mapper.inputs.energy.accelergy_components import (
-    REQUIRED,
-    DescribedHardware,
-    PartAction,
-    PrimitiveComponent,
-    described,
-    instances,
-)
+from fadiff_mapper.inputs.energy import accelergy_components as components
 from fadiff_mapper.inputs.native.tables import read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import Tables, component_name, missing_actions
@@ -33,52 +26,35 @@ from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.inputs.yaml.located import Map, with_places
 from fadiff_mapper.inputs.yaml.place import Where
 
-NEEDED = ("ERT.yaml", "ART.yaml")
-"""Files without which a run has failed, whatever its exit code."""
-COMPUTE = "compute"
-"""The action of a primitive component that computes."""
-LOG = "accelergy.log"
-"""Name of Accelergy's printed output among the files of an answer."""
+NEEDED = ("ERT.yaml", "ART.yaml")  # files without which a run has failed, whatever its exit code
+COMPUTE = "compute"  # the action of a primitive component that computes
+LOG = "accelergy.log"  # name of Accelergy's printed output among the files of an answer
 INHERITED = ("HOME", "PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH")
 """The environment variables that Accelergy sees: others load functions (`ACCELERGY_MATH_FUNCTIONS`), libraries of
 components, and modules of Python."""
-MEMORY = 2 * 2 ** 30
-"""Bytes of address space of Accelergy and of each program that it starts."""
-TIME_LIMIT_S = 60.0
-"""Seconds for one run, a safety limit."""
-PRECISION = "17"
-"""Significant digits that it is asked for: enough for every number, as sums are made and rounded afterwards."""
-DIGITS = 6
-"""Significant digits of the figures that Accelergy writes, unless it is asked for more."""
-MOST_BYTES = 16 * 2 ** 20
-"""Bytes of one file, a plain safety limit."""
-MOST_KEPT = 1 << 28
-"""Bytes of kept answers that are read: a plain safety limit, above all files that one run may leave."""
-COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
-"""The last line of a Python traceback, from the name of the exception on."""
-ANSWER_FORMAT = "3"
-"""Number of the format of kept answers: another one leaves older answers aside."""
+MEMORY = 2 * 2 ** 30  # bytes of address space of Accelergy and of each program that it starts
+TIME_LIMIT_S = 60.0  # seconds for one run, a safety limit
+PRECISION = "17"  # significant digits that it is asked for: all, as sums are made and rounded afterwards
+DIGITS = 6  # significant digits of the figures that Accelergy writes, unless it is asked for more
+MOST_BYTES = 16 * 2 ** 20  # bytes of one file, a plain safety limit
+MOST_KEPT = 1 << 28  # bytes of kept answers that are read: a plain safety limit, above all files that one run may leave
+COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")  # last line of a Python traceback, from the exception on
+ANSWER_FORMAT = "3"  # number of the format of kept answers: another one leaves older answers aside
 ASK_VERSION = "from importlib.metadata import version; print(version('accelergy'))"
-VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)
-"""The printed version; anything else is taken for no answer."""
-CONFIGURATION = ".config/accelergy/accelergy_config.yaml"
-"""Accelergy's configuration below the home folder, which names the plug-ins."""
+VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)  # the printed version; anything else is taken for no answer
+CONFIGURATION = ".config/accelergy/accelergy_config.yaml"  # Accelergy's, below the home folder
 UNUSABLE = "Accelergy left a table that cannot be used"
 AVOID = "--energy bundled, estimate or built-in does without Accelergy"
 
 
-# Accelergy renders its input as a template and evaluates text in it as Python, some of it twice and in quotes, too.
-# What is handed over could not be run if it were: everything else has been worked out before
-# (`accelergy_components`).
+# Accelergy renders its input as a template and evaluates text in it as Python, some of it twice and in quotes, too. No
+# text that is handed over could run: all others have been worked out before (`accelergy_components`).
 
-WORD = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
-"""A name of a class, an action, an attribute or an argument."""
+WORD = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)  # a name of a class, an action, an attribute or an argument
 WORDS = re.compile(rf"(?:{WORD.pattern}(?: {WORD.pattern})*)?", re.ASCII)
 """A text: plain words with single spaces between them, or nothing."""
-LONGEST = 100
-"""Characters of a name or text, a plain safety limit."""
-MOST_VALUES = 10_000
-"""Values of a list, a plain safety limit."""
+LONGEST = 100  # characters of a name or text, a plain safety limit
+MOST_VALUES = 10_000  # values of a list, a plain safety limit
 PRIMITIVES = {"mac": "{}mac", "add": "{}adder", "mul": "{}multiplier", "max": "comparator"}
 """Operations of compute units -> classes of primitive components of Accelergy's plug-ins, of "int" or "fp" numbers."""
 SYSTEM, ASKED = "asked", "component_{}"
@@ -91,12 +67,11 @@ def why_not(arch: Architecture) -> str | None:
     return None if tree else "it does not read the old list format"
 
 
-def request(hardware: DescribedHardware) -> str:
+def request(hardware: components.DescribedHardware) -> str:
     """Writes the input of Accelergy, the text of a YAML file.
 
-    A component of the architecture that is primitive is asked about as it is, under its number. For a part of a
-    compound component there is a component whose class has nothing else (`part_name`): only so can an action have
-    arguments (`action_name`).
+    A primitive component of the architecture is asked about as it is, under its number. For a part of a compound
+    component there is a class with this part alone (`part_name`): only so can an action have arguments (`action_name`).
     """
     version = plain_value(hardware.version, "version")
     local = [{"name": ASKED.format(number), "class": _name(one.kind, one.name),
@@ -123,7 +98,7 @@ def request(hardware: DescribedHardware) -> str:
                 called = {"name": _name(step.action, at), "arguments": _plain(step.arguments, at)}
                 known[name] = {"name": name, "subcomponents": [{"name": "part", "actions": [called]}]}
     # From version 0.4 on the tree must have these as well. No component takes them from there: each has its own.
-    around = {key: 1 for key in REQUIRED if all(key in one["attributes"] for one in local)}
+    around = {key: 1 for key in components.REQUIRED if all(key in one["attributes"] for one in local)}
     tree = {"version": version, "subtree": [{"name": SYSTEM, "attributes": around, "local": local}]}
     sections: dict[str, Any] = {"architecture": tree}
     if classes:
@@ -132,12 +107,12 @@ def request(hardware: DescribedHardware) -> str:
     return json.dumps(sections, indent=1) + "\n"
 
 
-def part_name(part: PrimitiveComponent) -> str:
+def part_name(part: components.PrimitiveComponent) -> str:
     """The name under which a part of a compound component is asked about: parts that are alike have the same."""
     return "part_" + _digest(part.kind, part.attributes)
 
 
-def action_name(step: PartAction) -> str:
+def action_name(step: components.PartAction) -> str:
     """The name under which an action of a part is asked about, with its arguments."""
     return "action_" + _digest(step.action, step.arguments)
 
@@ -166,7 +141,7 @@ def _refusal(place: str, value: Any) -> SpecError:
                      f"({LONGEST} characters at most)")
 
 
-def _untold(one: PrimitiveComponent) -> set[str]:
+def _untold(one: components.PrimitiveComponent) -> set[str]:
     """The attributes that are no plain values and can be spared."""
     told = set()
     for key in one.spare:
@@ -189,7 +164,7 @@ def _name(name: str, place: str) -> str:
     return str(name)
 
 
-def assembled(hardware: DescribedHardware, answered: Tables, energies_by: Mapping[str, str],
+def assembled(hardware: components.DescribedHardware, answered: Tables, energies_by: Mapping[str, str],
               areas_by: Mapping[str, str]) -> dict[str, Any]:
     """The sections of Accelergy's files for an input: ERT, ART, their summaries, and the flattened architecture.
 
@@ -237,11 +212,11 @@ def assembled(hardware: DescribedHardware, answered: Tables, energies_by: Mappin
             for step in action.steps:
                 known = tables[part_name(step.part)].actions if part_name(step.part) in tables else {}
                 energy += figure(known, action_name(step), f"{compound.name}: {step.name}: {step.action}") \
-                    * step.energy_scale * instances(step.name) * step.part.energy_scale
+                    * step.energy_scale * components.instances(step.name) * step.part.energy_scale
             rows.append({"name": action.name, "arguments": dict(action.arguments), "energy": rounded(energy)})
         for part in compound.parts:
             area += figure(areas, part_name(part), f"{compound.name}: {part.name}") * part.area_scale \
-                * instances(part.name)
+                * components.instances(part.name)
         enter(compound.name, rows, area, {step.name: energies_by.get(part_name(step.part), "")
                                           for action in compound.actions for step in action.steps},
               [{"name": part.name, "estimator": areas_by.get(part_name(part), "")} for part in compound.parts])
@@ -292,25 +267,24 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str,
     `literal` gives the compound components (see `Spec.literal`). The answer is not necessarily complete: a plug-in
     may be lacking. FadiffError where Accelergy fails, SpecError for unusable input.
     """
-    return _answered(described(arch, literal), program, environment,
+    return _answered(components.described(arch, literal), program, environment,
                      lambda tables: not missing_actions(arch, tables))
 
 
-def operation_energies(arch: Architecture, literal: Mapping[str, Any],
-                       program: str) -> dict[str, tuple[float, str]]:
+def operation_energies(arch: Architecture, literal: Mapping[str, Any], program: str) -> dict[str, tuple[float, str]]:
     """pJ of operations and their source, by their names in `PRIMITIVES`.
 
     Accelergy is asked about primitive components with all attributes of the arithmetic: its technology, clock, bits and
     kind of numbers. Errors as in `answer`; FadiffError where it does not price all of them.
     """
-    whole = described(arch, literal)
+    whole = components.described(arch, literal)
     unit = next((one for one in whole.components if component_name(one.name) == arch.arithmetic.name),
                 whole.components[-1])
     kinds = {operation: kind.format("fp" if unit.kind.startswith("fp") else "int")
              for operation, kind in PRIMITIVES.items()}
-    spare = unit.spare if isinstance(unit, PrimitiveComponent) else frozenset()
-    found = _answered(DescribedHardware(whole.version, tuple(
-        PrimitiveComponent(operation, kind, unit.attributes, actions=(COMPUTE,), spare=spare)
+    spare = unit.spare if isinstance(unit, components.PrimitiveComponent) else frozenset()
+    found = _answered(components.DescribedHardware(whole.version, tuple(
+        components.PrimitiveComponent(operation, kind, unit.attributes, actions=(COMPUTE,), spare=spare)
         for operation, kind in kinds.items())), program, os.environ, lambda tables: True)
     priced = {table.component: (table.actions[COMPUTE], f"{table.source} ({kinds[table.component]})")
               for table in found.tables.ert if COMPUTE in table.actions}
@@ -319,7 +293,7 @@ def operation_energies(arch: Architecture, literal: Mapping[str, Any],
     return priced
 
 
-def _answered(hardware: DescribedHardware, program: str, environment: Mapping[str, str],
+def _answered(hardware: components.DescribedHardware, program: str, environment: Mapping[str, str],
               complete: Callable[[Tables], bool]) -> AccelergyAnswer:
     """The answer about some components, kept where it is `complete`; arguments and errors as for `answer`."""
     text = request(hardware)
@@ -433,7 +407,7 @@ def installed_version(program: str, environment: Mapping[str, str]) -> str:
     return said if done.returncode == 0 and VERSION.fullmatch(said) else ""
 
 
-def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -> AccelergyAnswer:
+def _read(hardware: components.DescribedHardware, files: Mapping[str, str], version: str) -> AccelergyAnswer:
     """What Accelergy's files say about the whole input. Raises FadiffError."""
     ert, art = (_section(files, kind) for kind in ("ERT", "ART"))
     source = _source(ert, version)

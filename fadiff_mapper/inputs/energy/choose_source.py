@@ -16,17 +16,10 @@ from typing import Any
 from fadiff_mapper.base.bundled_files import ROOT, designs
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.inputs.energy.source_names import CHOICES, COMPLETES
+from fadiff_mapper.inputs.native.arch import written_components
 from fadiff_mapper.inputs.native.tables import read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
-from fadiff_mapper.inputs.spec.tables import (
-    BITS_PER_KIB,
-    EnergyTable,
-    Tables,
-    component_name,
-    compute_energy,
-    full_name,
-    storage_energy,
-)
+from fadiff_mapper.inputs.spec.tables import BITS_PER_KIB, EnergyTable, Tables, component_name, full_name, unpriced
 from fadiff_mapper.inputs.v04.document import translated_architecture
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.inputs.yaml.located import Map, plain
@@ -110,7 +103,7 @@ def recorded_tables(arch: Architecture) -> Tables | None:
         names = {component_name(table.component) for table in tables.ert}
         if arch.arithmetic.name not in names or not names <= levels:
             continue  # another design by its names; most need not be translated
-        if _bundled_components(name) == components(next(iter(arch.native.values()))):
+        if _bundled_components(name) == components(arch.native):
             return tables
     return None
 
@@ -124,16 +117,12 @@ def _recorded(name: str) -> Tables:
 @cache
 def _bundled_components(name: str) -> list[dict[str, Any]]:
     template, design = map(load_file, (ROOT / "problems" / "conv.yaml", designs()[name]))
-    return components(translated_architecture(Map(design | template, where=template.where)))
+    return components({"architecture": translated_architecture(Map(design | template, where=template.where))})
 
 
-def components(native: dict[str, Any]) -> list[dict[str, Any]]:
-    """The components of a native tree from the outside in, as plain data."""
-    found: list[dict[str, Any]] = []
-    while "subtree" in native:
-        native = native["subtree"][0]
-        found += [plain(component) for component in native.get("local", [])]
-    return found
+def components(native: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The components of an architecture from the outside in, as plain data."""
+    return [plain(one.component) for one in written_components(native).values()]
 
 
 # DOSA's energies for the levels of an architecture that is built like a Gemmini, in pJ per word, as its public code has
@@ -149,9 +138,9 @@ def dosa_tables(arch: Architecture, given: Tables) -> Tables:
     DRAM and register files are known by their class, an accumulator by "accum" in its name, and every other level with
     a capacity counts as a scratchpad. A vector access costs what its words cost, nothing leaks, and there are no areas.
     """
-    rows = []
+    rows, lacking = [], unpriced(arch, given)
     for level in reversed(arch.levels):
-        if not level.is_dummy and storage_energy(level, given).built_in:
+        if level.name in lacking:
             kilobytes = (level.size or 0) * level.word_bits / BITS_PER_KIB
             if level.is_dram:
                 word, role = DRAM_PJ, "DRAM"
@@ -167,6 +156,6 @@ def dosa_tables(arch: Architecture, given: Tables) -> Tables:
                 word, role = 0.49 + 0.02513 * kilobytes, f"a scratchpad of {kilobytes:g} KB"
             energies = dict.fromkeys(("read", "write", "update"), word * level.block_size) | {"leak": 0.0}
             rows.append(EnergyTable(full_name(arch, level.name), energies, f"{SOURCE} for {role}"))
-    if compute_energy(arch.arithmetic, given)[1]:
+    if arch.arithmetic.name in lacking:
         rows.append(EnergyTable(full_name(arch, arch.arithmetic.name), {"compute": MAC_PJ}, f"{SOURCE} for a MAC"))
     return replace(given, ert=(*given.ert, *rows))

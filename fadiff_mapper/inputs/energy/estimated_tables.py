@@ -1,8 +1,7 @@
 """Energies and areas where the input gives none, from figures that were recorded from Accelergy.
 
-SRAM: a small neural network fitted to figures of CACTI. Register files and arithmetic: Aladdin's formulas with
-recorded constants. DRAM: the energy per bit of its type, and no area. The source of every estimate names its figures
-and its assumptions.
+SRAM: a small neural network fitted to figures of CACTI. Register files and arithmetic: Aladdin's formulas with recorded
+constants. DRAM: the energy per bit of its type, and no area. Every source names its figures and assumptions.
 """
 
 from __future__ import annotations
@@ -22,15 +21,8 @@ from array_api_compat import array_namespace, is_array_api_obj
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.native.arch import WrittenComponent, written_components
+from fadiff_mapper.inputs.spec import tables
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
-from fadiff_mapper.inputs.spec.tables import (
-    EnergyTable,
-    Tables,
-    component_name,
-    compute_energy,
-    full_name,
-    storage_energy,
-)
 from fadiff_mapper.inputs.yaml.located import LARGEST, SMALLEST
 from fadiff_mapper.inputs.yaml.place import Where
 
@@ -39,20 +31,16 @@ USUAL_CYCLE_SECONDS = 1e-9
 USUAL_DRAM = "LPDDR4"
 USUAL_DRAM_BIT_PJ = 8.0
 """Taken where attributes are silent; the last two belong together. Accelergy assumes this DRAM, too."""
-ALADDIN_NM = 45.0
-"""The technology of Aladdin's figures (40 nm counts as the same there)."""
+ALADDIN_NM = 45.0  # the technology of Aladdin's figures (40 nm counts as the same there)
 TECHNOLOGY = re.compile(r"(\d+(?:\.\d+)?) *(?:nm)?", re.ASCII)
 """A technology as attributes write it: a number, with the unit or without."""
 NO_CAPACITY = "none: a level without capacity"
-NOTHING = {"read": 0.0, "write": 0.0, "update": 0.0, "leak": 0.0}
-"""Energies of a level without capacity."""
-REMEMBERED = 2 ** 16
-"""Components whose figures are kept, a plain limit on memory (some 30 MB)."""
+NOTHING = {"read": 0.0, "write": 0.0, "update": 0.0, "leak": 0.0}  # energies of a level without capacity
+REMEMBERED = 2 ** 16  # components whose figures are kept, a plain limit on memory (some 30 MB)
 
 # The tables lie in `timeloop_specs/figures`; `validation/record_figures.py` records them.
 
-Figures = dict[str, np.ndarray]
-"""The columns of a table by their names; numbers, all of one length. Energies in pJ, areas in um^2."""
+Figures = dict[str, np.ndarray]  # columns of equal length by name, energies in pJ, areas in um^2
 
 
 @cache
@@ -79,12 +67,9 @@ def _rows(name: str) -> list[list[str]]:
 # multiply-accumulate is an adder, linear in the bits, and a multiplier, quadratic in them. Both reproduce the
 # recorded figures to their digits. All figures are for 40 and 45 nm.
 
-REGISTER_FILE = ("access_pj", "leak_pj", "area_um2")
-"""Outputs of `register_file`, in order; leakage in 1 ns."""
-ARITHMETIC = ("compute_pj", "area_um2")
-"""Outputs of `arithmetic`, in order."""
-SINGLE_BITS = 32
-"""Bits of exponent and mantissa up to which a floating-point unit is a share of one of single precision."""
+REGISTER_FILE = ("access_pj", "leak_pj", "area_um2")  # outputs of `register_file`, in order; leakage in 1 ns
+ARITHMETIC = ("compute_pj", "area_um2")  # outputs of `arithmetic`, in order
+SINGLE_BITS = 32  # bits up to which a floating-point unit is a share of one of single precision
 FASTEST_NS, SLOWEST_NS, WHOLE_NS = 0.75, 10.0, 6
 """Aladdin has a figure of its own below the first clock and above the second, else one per ns, up to the third."""
 
@@ -144,19 +129,14 @@ def _arithmetic_constants(unit_class: str, clock: float, wide: bool) -> tuple[tu
 # costs less: CACTI's own figures rise in the large and jump up and down in the small, where a search must not follow
 # them. `validation/train_sram_network.py` fits the network and records its errors.
 
-INPUTS = ("depth", "width_bits", "technology_nm", "n_banks", "n_rw_ports")
-"""Axis of the inputs, in order."""
-RISING = ("depth", "width_bits", "n_rw_ports")
-"""Inputs with which every output rises."""
-OUTPUTS = ("read_pj", "write_pj", "leak_pj", "area_um2")
-"""Axis of the outputs, in order; leakage in pJ per cycle of 1 ns."""
+INPUTS = ("depth", "width_bits", "technology_nm", "n_banks", "n_rw_ports")  # axis of the inputs, in order
+RISING = ("depth", "width_bits", "n_rw_ports")  # inputs with which every output rises
+OUTPUTS = ("read_pj", "write_pj", "leak_pj", "area_um2")  # axis of the outputs, in order; leakage per cycle of 1 ns
 LEAST_ROWS = 64
 LEAST_BITS = 32
 """The smallest bank about which Accelergy's plug-in asks CACTI; it scales smaller ones, which `asked` repeats."""
-DECODER = 0.3
-"""Share of an access that a narrow line does not save."""
-FEW_ROWS = 0.78
-"""Exponent of an access in the rows of a bank below `LEAST_ROWS`."""
+DECODER = 0.3  # share of an access that a narrow line does not save
+FEW_ROWS = 0.78  # exponent of an access in the rows of a bank below `LEAST_ROWS`
 
 
 @dataclass(frozen=True)
@@ -165,13 +145,9 @@ class SramRegressor:
 
     shift: tuple[np.ndarray, np.ndarray]  # means that are taken off the logarithms, (inputs [5], outputs [4])
     scale: tuple[np.ndarray, np.ndarray]  # deviations by which they are divided, (inputs [5], outputs [4])
-    # Exponents of the power law on normalised logarithms, [4, 5]: it carries the slopes beyond the figures, where tanh
-    # is flat.
-    skip: np.ndarray
-    # (weights [out, in], bias [out]) of each layer; tanh between them.
-    layers: tuple[tuple[np.ndarray, np.ndarray], ...]
-    # Mean and worst relative error of each output on figures that the fit has not seen.
-    held_out: dict[str, tuple[float, float]]
+    skip: np.ndarray  # exponents of the power law on normalised logarithms, [4, 5]: slopes where tanh is flat
+    layers: tuple[tuple[np.ndarray, np.ndarray], ...]  # (weights [out, in], bias [out]) of each layer; tanh between
+    held_out: dict[str, tuple[float, float]]  # mean and worst relative error of each output on held-out figures
     worst: dict[str, float]  # largest relative error of each output on any figure
     least: tuple[float, ...]  # the smallest inputs that the fit has seen
     most: tuple[float, ...]  # the largest inputs that the fit has seen
@@ -232,8 +208,7 @@ def from_dict(content: dict[str, Any]) -> SramRegressor:
 # to a power of two of banks, the smooth form does not. All of them rise with depth and width. They take numbers, arrays
 # of NumPy and tensors of torch, through which gradients flow.
 
-Array: TypeAlias = Any
-"""A number, or an array of NumPy or torch."""
+Array: TypeAlias = Any  # a number, or an array of NumPy or torch
 Attributes: TypeAlias = Mapping[str, Array]
 
 
@@ -241,8 +216,7 @@ Attributes: TypeAlias = Mapping[str, Array]
 class ComponentFigures:
     """The figures of one component; each has the shape to which its attributes broadcast."""
 
-    # pJ by action: "read", "write", "update" and "leak" (per cycle) of a memory, "compute" of arithmetic.
-    actions: dict[str, Array]
+    actions: dict[str, Array]  # pJ of "read", "write", "update", "leak" (a cycle) of a memory, "compute" of arithmetic
     area_um2: Array  # area in um^2
 
 
@@ -330,7 +304,7 @@ def primitives(arch: Architecture) -> dict[str, Primitive]:
 
     Levels without capacity that are no DRAM, such as levels that only add a fan-out, are left out.
     """
-    written = written_components(arch)
+    written = written_components(arch.native)
     units: list[StorageLevel | Arithmetic] = [
         level for level in reversed(arch.levels) if level.is_dram or (level.size and not level.is_dummy)]
     return {unit.name: _primitive(unit, written[unit.name]) for unit in (*units, arch.arithmetic)}
@@ -370,17 +344,16 @@ def _primitive(unit: StorageLevel | Arithmetic, written: WrittenComponent) -> Pr
                      assumed=not technology)
 
 
-def estimated(arch: Architecture, given: Tables) -> Tables:
+def estimated(arch: Architecture, given: tables.Tables) -> tables.Tables:
     """Completes the tables in the input with estimates.
 
     They get an ERT row for every component that they do not price completely, and an ART row for every one whose area
     neither they nor the architecture state. Levels that only add a fan-out need none.
     """
     parts = primitives(arch)
-    unpriced = [level.name for level in reversed(arch.levels)
-                if not level.is_dummy and storage_energy(level, given).built_in]
-    unpriced += [arch.arithmetic.name] if compute_energy(arch.arithmetic, given)[1] else []
-    known = {component_name(name) for name in given.art} | {level.name for level in arch.levels if level.area}
+    lacking = tables.unpriced(arch, given)
+    unpriced = [name for name in (*reversed(arch.level_names()), arch.arithmetic.name) if name in lacking]
+    known = {tables.component_name(name) for name in given.art} | {level.name for level in arch.levels if level.area}
     known |= {arch.arithmetic.name} if arch.arithmetic.area else set()
     unmeasured = [name for name in parts if name not in known]
     rows, art, sources = [], {}, {}
@@ -393,7 +366,7 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
                     f"sizes and widths whose estimates are at most {LARGEST:g} {unit}, or an {table} that states it")
 
     for name in dict.fromkeys((*unpriced, *unmeasured)):
-        part, row = parts.get(name), full_name(arch, name)
+        part, row = parts.get(name), tables.full_name(arch, name)
         actions, area, source, area_source = NOTHING, 0.0, NO_CAPACITY, ""
         if part:
             per_action, whole_area = _figures(part.kind, tuple(part.attributes.items()))
@@ -402,7 +375,7 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
             source, area_source = _sources(part)
         if name in unpriced:
             check(row, actions, "pJ", "ERT", source)
-            rows.append(EnergyTable(row, actions, source))
+            rows.append(tables.EnergyTable(row, actions, source))
         if name in unmeasured:
             art[row], sources[row] = area, area_source
             check(row, {"area": area}, "um^2", "ART", area_source)

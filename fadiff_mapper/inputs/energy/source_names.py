@@ -14,5 +14,4 @@ CHOICES = {
     "built-in": "Timeloop's built-in values, also for what an ERT lacks",
 }
 """Where energies come from that no ERT in the input gives, and the areas with them."""
-COMPLETES = ("estimate", "dosa", "built-in")
-"""The choices that complete an ERT with missing entries."""
+COMPLETES = ("estimate", "dosa", "built-in")  # the choices that complete an ERT with missing entries

@@ -1,5 +1,4 @@
 """The native dialect (v0.3 trees of `subtree` and `local`, and the older lists) as values, and values in it again.
 
-`timeloop-model` and `timeloop-mapper` read no other dialect. Their rules are kept, with one exception: keys and
-texts that they drop in silence are errors here.
+`timeloop-model` and `timeloop-mapper` read no other dialect. Keys and texts that they drop in silence are errors here.
 """

@@ -36,10 +36,8 @@ ROLES: AnyMapping[str, tuple[str, ...]] = {
     "storage": ("DRAM", "SRAM", "regfile", "smartbuffer", "storage"), "compute": ("mac", "compute"),
     "network": INTERCONNECT_CLASSES}
 """A component whose class contains one of these words has that role; the first match counts (Timeloop's rule)."""
-UNNAMED = "__ARITH__"
-"""Timeloop's name for an arithmetic without one, as old list formats write it."""
-MOST_LEVELS = 64
-"""Storage levels, fan-outs of the v0.4 dialect included. Machines have fewer than 10."""
+UNNAMED = "__ARITH__"  # Timeloop's name for an arithmetic without one, as old list formats write it
+MOST_LEVELS = 64  # storage levels, fan-outs of the v0.4 dialect included; machines have fewer than 10
 RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
 LEVEL_ATTRIBUTES = tuple(spelling for key in keys.LEVEL.values() for spelling in key.spellings)
 """The attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
@@ -252,9 +250,7 @@ def _storage(component: Component, leniency: Leniency, dataspaces: Sequence[str]
     if str(reader.read(ports)) not in ("1", "2"):
         leniency.meet([Oddity(reader.at(ports), ports, f'timeloop-model refuses the {ports} of "{name}"', "1 or 2",
                               "it bears on nothing here")])
-    if reader.read("allow_overbooking"):
-        raise reader.at("allow_overbooking").error(
-            '"allow_overbooking" is not supported: overbooked tiles are not modelled')
+    reader.refuse("allow_overbooking", "overbooked tiles are not modelled")
     half = reader.read("bandwidth")
     both = None if half is None else half / 2
     scale = reader.read("per_dataspace_bandwidth_consumption_scale", Map(where=reader.node.where))
@@ -263,9 +259,7 @@ def _storage(component: Component, leniency: Leniency, dataspaces: Sequence[str]
                              f'timeloop-model refuses a bandwidth scale of "{key}", which is no data space'
                              f"{nearest(key, dataspaces)}", listed(dataspaces), "it scales nothing")
                       for key in map(str, scale) if key not in dataspaces)
-    if reader.read("tile_partition_supported"):
-        raise reader.at("tile_partition_supported").error(
-            '"tile_partition_supported" is not supported: Timeloop itself refuses it')
+    reader.refuse("tile_partition_supported", "Timeloop itself refuses it")
     units, unit_bits, bits, depth = map(reader.read, (
         "metadata_block_size", "metadata_datawidth", "metadata_storage_width", "metadata_storage_depth"))
     if unit_bits and bits % (unit_bits * units):
@@ -285,9 +279,9 @@ def _storage(component: Component, leniency: Leniency, dataspaces: Sequence[str]
         area=reader.take("cluster_area", number, 0.0) / cluster)
 
 
-# A level that names a network uses it in place of its own wires, and so must the next level inwards: `network_read`
-# and `network_update` outside are `network_fill` and `network_drain` inside, at the arithmetic `network_operand` and
-# `network_result`.
+# A level that names a network uses it in place of its own wires, and so must the next level inwards: `network_read` and
+# `network_update` outside are `network_fill` and `network_drain` inside (arithmetic: `network_operand`,
+# `network_result`).
 
 def _wires(reader: Reader, kind: str, word_bits: int) -> Interconnect:
     """The wires of a level of this class inwards, or the wires of a network. Refuses distributed multicast."""
@@ -377,8 +371,11 @@ class WrittenComponent:
         return self.inherited | self.own
 
 
-def written_components(arch: Architecture) -> dict[str, WrittenComponent]:
-    """Every component of an architecture by its name without range; Timeloop reads none beside the first subtree."""
+def written_components(native: AnyMapping[str, Any]) -> dict[str, WrittenComponent]:
+    """Every component of an architecture (`Architecture.native`) by its name without range, from the outside in.
+
+    Timeloop reads none beside the first subtree.
+    """
     def entries(value: object) -> list[dict[str, Any]]:  # Timeloop reads no others, so anything may stand beside them
         return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
@@ -397,7 +394,7 @@ def written_components(arch: Architecture) -> dict[str, WrittenComponent]:
         for node in entries(tree.get("subtree")):
             yield from inside(node, inherited)
 
-    return {component.name: component for tree in arch.native.values()
+    return {component.name: component for tree in native.values()
             for component in inside({key: tree[key] for key in tree if key != "local"}, {})}
 
 
@@ -407,13 +404,12 @@ def written_number(attributes: dict[str, Any], key: str) -> float | None:
     return None if value is None else number(value, Where("architecture", path=key))
 
 
-CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")
-"""Names of the variable, or attribute, that holds the seconds of a cycle."""
+CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")  # variable or attribute with the seconds of a cycle
 
 
 def cycle_seconds(arch: Architecture, literal: AnyMapping[str, Any]) -> float | None:
     """Seconds of a cycle, from the variables of an input or the attributes of its components; None where neither says.
     """
-    given = (literal.get("variables") or {}, *(part.attributes for part in written_components(arch).values()))
+    given = (literal.get("variables") or {}, *(part.attributes for part in written_components(arch.native).values()))
     numbers = (written_number(attributes, key) for attributes in given for key in CYCLE_KEYS)
     return next((value for value in numbers if value), None)

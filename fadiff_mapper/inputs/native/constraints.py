@@ -1,8 +1,7 @@
 """Constraints on the map space: native sections -> values.
 
 Every constraint is first taken apart into statements, each about one property of one level ("temporal factor C=2 at
-Buf"). A statement given twice is an error that names both places, as in Timeloop's parser of constraints; the others
-are put together level by level.
+Buf"). As in Timeloop, a statement given twice is an error that names both places. Others are put together by level.
 """
 
 from __future__ import annotations
@@ -27,10 +26,8 @@ from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, known, mapping, one_of, plain, sequence, text
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
-ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"
-"""The sections by the names under which they are written out again."""
-LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}
-"""Operator of a factor -> field of `LoopConstraint`."""
+ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"  # sections as they are written out
+LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}  # operator of a factor -> field of `LoopConstraint`
 SWITCHES = {"no_reuse": "no_reuse", "no_multicast_no_reduction": "no_reuse", "no_temporal_reuse": "no_reuse",
             "no_link_transfer": "no_link_transfer", "rmw_first_update": "rmw_first_update",
             "no_coalesce": "no_coalesce"}
@@ -40,12 +37,12 @@ PARTS = {"fixed": "factor of", "maximum": "maximum factor of", "minimum": "minim
 """Part of a statement -> its name in messages."""
 
 
-Statements = dict[tuple[str, str], tuple[Any, Where]]
-"""What is said about one level: kind and part of each statement -> its value and place.
+Statement = tuple[str, str, str]
+"""Kind, property and item of a statement about one level.
 
-The kind is "temporal", "spatial", "dataspace" or "parallelism". The part is, for loops, "fixed.C", "minimum.C",
-"maximum.C" (C: a dimension), "order", "split" or a switch of reuse; for data spaces the name of one, or "no_coalesce";
-for parallelism "min". The value is a number, an `Order`, a set of data spaces, or whether a data space is kept."""
+The kind is "temporal", "spatial", "dataspace" or "parallelism". Loops have the properties "fixed", "minimum" and
+"maximum" of a dimension, "order", "split" and the switches of reuse; data spaces "kept" (of one) and "no_coalesce";
+parallelism "min". The value is a number, an `Order`, a set of data spaces, or whether the data space is kept."""
 
 
 def read_constraints(
@@ -64,7 +61,7 @@ def read_constraints(
     limits as plain lists with every factor and permutation as a string. Raises SpecError with all mistakes at once.
     """
     names = [level.name for level in levels]
-    said: list[Statements] = [{} for _ in levels]
+    said: list[dict[Statement, tuple[Any, Where]]] = [{} for _ in levels]
     native: dict[str, list[dict[str, Any]]] = {}
     mistakes: list[str] = []
     repeated: list[str] = []
@@ -86,28 +83,26 @@ def read_constraints(
                     mistakes += error.problems
                     continue
                 native.setdefault(section, []).append(literal)
-                for part, stated, place in found:
-                    first, first_place = said[level].get((kind, part), (None, None))
-                    said[level].setdefault((kind, part), (stated, place))
+                for part, item, stated, place in found:
+                    first, first_place = said[level].get((kind, part, item), (None, None))
+                    said[level].setdefault((kind, part, item), (stated, place))
                     if first_place is None or (kind == "dataspace" and level == len(levels) - 1 and stated == first):
                         continue  # like Timeloop, the outermost level's keeps may be repeated
-                    head, _, dimension = part.partition(".")
-                    subject = (f"the data space {part}" if kind == "dataspace" and part != "no_coalesce"
-                               else f"the {kind} {PARTS.get(head, head)} {dimension}".rstrip())
+                    subject = (f"the data space {item}" if part == "kept" else
+                               f"the {kind} {PARTS.get(part, part)} {item}".rstrip())
                     repeated.append(f"{place}: {subject} at {names[level]} is already constrained at {first_place}; "
                                     "accepted: one constraint for each")
     if mistakes or repeated:
         raise SpecError(*mistakes, *repeated)
     return Constraints(
-        levels=tuple(map(_level, said)), min_parallelism=said[0].get(("parallelism", "min"), (0.0, None))[0],
+        levels=tuple(map(_level, said)), min_parallelism=said[0].get(("parallelism", "min", ""), (0.0, None))[0],
         native={section: {"targets": targets} for section, targets in native.items()})
 
 
 def _listed(value: Any, where: Where, leniency: Leniency) -> Iterator[tuple[Map, Map]]:
     """The constraints of a section, each with the node that names its level, which several may share.
 
-    A section is a list, or a mapping with such a list, under `targets`, `constraints`, or, where that has a name, under
-    `constraints_NAME`.
+    A section is a list, or a mapping with one under `targets`, `constraints`, or, where named, `constraints_NAME`.
     """
     if isinstance(value, dict):
         reader = Reader(mapping(value, where), leniency)
@@ -143,8 +138,8 @@ def _listed(value: Any, where: Where, leniency: Leniency) -> Iterator[tuple[Map,
 
 
 def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[tuple[int, int]], problem: Problem,
-                leniency: Leniency) -> tuple[int, str, list[tuple[str, Any, Where]], dict[str, Any]]:
-    """Level and kind of one constraint, part, value and place of its statements, and the same as Timeloop reads it.
+                leniency: Leniency) -> tuple[int, str, list[tuple[str, str, Any, Where]], dict[str, Any]]:
+    """Level and kind of one constraint, property, item, value and place of its statements, and Timeloop's form of it.
 
     `target` names its level, one of `names`. Timeloop takes some keys from its `attributes`, where it has them; they
     are written side by side, without lists that Timeloop does not read.
@@ -166,7 +161,7 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
                            level for level, (x, y) in zip(names, fanouts, strict=True) if x * y > 1))
     if kind == "parallelism" and level != 0:
         raise at.error(f'found "{name}"', f"the innermost storage level, {names[0]}, for {spelling}")
-    found: list[tuple[str, Any, Where]] = []  # part, value, place
+    found: list[tuple[str, str, Any, Where]] = []  # property, item, value, place
     factors: tuple[LoopFactor, ...] = ()
     permutation: Order = ((), ())
 
@@ -181,27 +176,27 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
     if "factors" in in_attributes:
         factors = attributes.take("factors", lambda value, where: parse_factors(
             value, where, problem.bounds, leniency=leniency), ())
-        found += [(f"{LIMITS[factor.operator]}.{factor.dimension}", factor.value, factor.where) for factor in factors]
+        found += [(LIMITS[factor.operator], factor.dimension, factor.value, factor.where) for factor in factors]
         # A default holds for the dimensions without a limit of the same direction.
         for operator, key in (("<=", "default_max_factor"), (">=", "default_min_factor")):
             limit = attributes.read(key)
             limited = [factor.dimension for factor in factors if factor.operator == operator]
-            found += [(f"{LIMITS[operator]}.{dimension}", limit, attributes.at(key))
+            found += [(LIMITS[operator], dimension, limit, attributes.at(key))
                       for dimension in problem.dimensions if limit is not None and dimension not in limited]
         permutation = attributes.take("permutation", lambda value, where: parse_permutation(
             value, where, problem.dimensions, commas=True), permutation)
         if any(permutation):
-            found.append(("order", permutation, attributes.at("permutation")))
+            found.append(("order", "", permutation, attributes.at("permutation")))
     for key, kept in (("keep", True), ("bypass", False)) if "keep" in in_attributes else ():
         if spaces := attributes.read(key):
-            found += [(space, kept, spaces.at(i)) for i, space in enumerate(dataspaces(spaces))]
+            found += [("kept", space, kept, spaces.at(i)) for i, space in enumerate(dataspaces(spaces))]
     for key in others:
         if key == "split" and own.read(key) is not None:
-            found.append((key, own.read(key), own.at(key)))
+            found.append((key, "", own.read(key), own.at(key)))
         elif key in SWITCHES and (spaces := own.read(key)):  # an empty list says nothing
-            found.append((SWITCHES[key], frozenset(dataspaces(spaces)), own.at(key)))
+            found.append((SWITCHES[key], "", frozenset(dataspaces(spaces)), own.at(key)))
     if "min" in in_attributes:
-        found.append(("min", attributes.read("min"), attributes.at("min")))
+        found.append(("min", "", attributes.read("min"), attributes.at("min")))
     if "remainders" in others and own.read("remainders") > 1:
         raise own.at("remainders").error('"remainders" above 1 (imperfect factors) is not supported', "1")
     if "proportion" in others and own.read("proportion") > 0:
@@ -218,28 +213,24 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
     return level, kind, found, {key: value for key, value in literal.items() if value != []}
 
 
-def _level(said: Statements) -> LevelConstraints:
-    loops: dict[str, dict[str, Any]] = {kind: {"sources": {}, **{which: {} for which in LIMITS.values()}}
-                                        for kind in ("temporal", "spatial")}
+def _level(said: dict[Statement, tuple[Any, Where]]) -> LevelConstraints:
+    loops: dict[str, dict[str, Any]] = {kind: {"sources": {}} for kind in ("temporal", "spatial")}
     spaces: dict[bool, set[str]] = {True: set(), False: set()}  # data spaces that are kept, and not
-    passing: frozenset[str] = frozenset()
     sources: dict[str, str] = {}
-    for (kind, part), (value, where) in said.items():
-        which, _, dimension = part.partition(".")
+    for (kind, part, item), (value, where) in said.items():
         if kind in loops:
-            loops[kind]["sources"][part] = str(where)
-        if kind == "parallelism":
+            loops[kind]["sources"][f"{part}.{item}" if item else part] = str(where)
+            if part == "order":
+                loops[kind]["inner"], loops[kind]["outer"] = value
+            elif item:
+                loops[kind].setdefault(part, {})[item] = value
+            else:
+                loops[kind][part] = value
+        elif part == "min":
             sources["min_parallelism"] = str(where)
-        elif part == "no_coalesce":
-            passing = value
-        elif kind == "dataspace":
-            spaces[value].add(part)
-            sources[f"{'keep' if value else 'bypass'}.{part}"] = str(where)
-        elif part == "order":
-            loops[kind]["inner"], loops[kind]["outer"] = value
-        elif dimension:
-            loops[kind][which][dimension] = value
-        else:
-            loops[kind][part] = value
+        elif part == "kept":
+            spaces[value].add(item)
+            sources[f"{'keep' if value else 'bypass'}.{item}"] = str(where)
     temporal, spatial = (LoopConstraint(**values) for values in loops.values())
+    passing = said.get(("dataspace", "no_coalesce", ""), (frozenset[str](), None))[0]
     return LevelConstraints(temporal, spatial, frozenset(spaces[True]), frozenset(spaces[False]), passing, sources)

@@ -22,8 +22,7 @@ from fadiff_mapper.inputs.yaml.located import Reader, Seq, kind_of, known, reade
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 ACCEPTED = '"C=2 M=3", "C2 M3", "C<=4" or "C>=2", with the dimensions'
-MOST_DIGITS = 15
-"""Digits of a factor; all such whole numbers are exact in float64."""
+MOST_DIGITS = 15  # digits of a factor; all such whole numbers are exact in float64
 
 # The name ends where the number begins, so "C2M3" is C=2 M=3; with an operator a name may hold digits.
 _FACTOR = re.compile(r"(?P<name>[A-Za-z_]\w*?)\s*(?P<operator><=|>=|=*)\s*(?P<value>\d+)(?=[\s,A-Za-z_]|$)")
@@ -40,8 +39,7 @@ class LoopFactor:
     operator: str  # "=", "<=" or ">="
     value: int  # at least 1; a 0 in the text, for the whole dimension, is already the dimension's bound
     where: Where  # place of the text
-    # The residual of an imperfect factor (`P=4,2`): iterations of the last run. None: as many as in all runs.
-    last: int | None = None
+    last: int | None = None  # iterations of the last run, of an imperfect factor (`P=4,2`); None: as in all runs
 
     def __str__(self) -> str:
         """The factor as both dialects read it, such as "C<=4"; commas separate several in one string."""
@@ -74,8 +72,7 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
             if match is None:
                 leniency.meet([Oddity(place, f"text {rest}", f'found "{rest.split()[0]}"',
                                       f"factors such as {ACCEPTED} {listed(dimensions)}")])
-                # From the next factor on, as Timeloop searches for one: of "K=2.0" it takes the digits and goes on
-                # behind.
+                # From the next factor on, as Timeloop searches: of "K=2.0" it takes the digits and goes on behind.
                 following = _FOUND_FACTOR.search(rest)
                 rest = f"{following[0]} {_UNREAD.sub('', rest[following.end():], count=1)}" if following else ""
                 continue
@@ -122,10 +119,8 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
     return tuple(factors.values())
 
 
-SEPARATOR = "_"
-"""Between the innermost and the outermost loops of a partial order: the loops in between are free."""
-Order = tuple[tuple[str, ...], tuple[str, ...]]
-"""Innermost and outermost dimensions, both from the inside outwards; the others lie in between."""
+SEPARATOR = "_"  # between the innermost and the outermost loops of a partial order: the loops in between are free
+Order = tuple[tuple[str, ...], tuple[str, ...]]  # innermost and outermost dimensions, from the inside outwards
 
 
 def parse_permutation(value: Any, where: Where, dimensions: Collection[str], *, commas: bool = False,
@@ -178,8 +173,7 @@ def permutation_text(inner: Sequence[str], outer: Sequence[str] = ()) -> str:
     return "".join(inner) + (SEPARATOR + "".join(outer) if outer else "")
 
 
-def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
-                 leniency: Leniency = STRICT) -> Mapping:
+def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem, leniency: Leniency = STRICT) -> Mapping:
     """Reads a mapping, a list of directives, with Timeloop's defaults for everything left out.
 
     Missing factors are 1, missing dimensions of a permutation are appended (outermost) in the order of the shape, a

@@ -13,10 +13,9 @@ from fadiff_mapper.inputs.spec.spec import Spec
 def merged_input(spec: Spec, mapping: Mapping | None = None) -> dict[str, Any]:
     """Architecture, problem, tables and mapping as plain data in Timeloop's native dialect: without expressions.
 
-    The tables are written wherever Timeloop would otherwise ask Accelergy, that is, for every architecture written
-    as a tree; the old list format without tables keeps Timeloop's built-in energies. Constraints on the map space
-    are left out: `timeloop-model` only checks a mapping against them, and that check rejects mappings that its own
-    mapper found.
+    The tables are written wherever Timeloop would otherwise ask Accelergy, that is, for every architecture written as a
+    tree; the old list format without tables keeps Timeloop's built-in energies. Constraints on the map space are left
+    out: `timeloop-model` only checks mappings against them, and rejects some that its own mapper found.
     """
     sections: dict[str, Any] = {key: {name: value for name, value in tree.items() if name != "constraints"}
                                 for key, tree in spec.arch.native.items()}

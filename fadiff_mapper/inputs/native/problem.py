@@ -40,10 +40,8 @@ NAMED_SHAPES: dict[str, dict[str, Any]] = {
     },
 }
 """The shapes that Timeloop ships with and that an old problem file names by `shape: NAME`."""
-MOST_NAMES = 64
-"""Dimensions, data spaces or coefficients of a shape. Published ones have fewer than 10."""
-MOST_COMPUTES = 2 ** 53
-"""Multiply-accumulates of a problem, beyond which doubles no longer hold every count exactly."""
+MOST_NAMES = 64  # dimensions, data spaces or coefficients of a shape; published ones have fewer than 10
+MOST_COMPUTES = 2 ** 53  # multiply-accumulates of a problem, beyond which doubles no longer hold every count exactly
 FOR_THE_READER = ("H", "W", "Hpad", "Wpad")
 """Input extents and padding that widespread problem files state beside the bounds; no projection uses them."""
 

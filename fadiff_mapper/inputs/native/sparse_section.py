@@ -8,42 +8,26 @@ from typing import Any
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.spec import keys
+from fadiff_mapper.inputs.spec import sparse_optimizations as sparse
 from fadiff_mapper.inputs.spec.arch import Architecture, StorageLevel
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.spec.sparse_optimizations import (
-    BITMASK,
-    FORMATS,
-    UNCOMPRESSED_BITMASK,
-    Choice,
-    ConditionedAccess,
-    LevelOptimizations,
-    RankFormat,
-    Representation,
-    SparseOptimizations,
-)
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, known, mapping, one_of, readers, sequence
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, each, known, mapping, one_of, readers, sequence
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
 ACTIONS = {"gating": "gating", "skipping": "skipping", "skipping_spatial": "spatial_skipping"}
 """Timeloop's name of an optimization of accesses -> the field of `LevelOptimizations`."""
 
 
-def _each(nodes: Seq, *known: str) -> tuple[str, ...]:
-    """The names in a list, all of them known ones."""
-    return tuple(one_of(*known)(name, where) for name, where in nodes.placed())
-
-
 def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, problem: Problem,
-                              leniency: Leniency = STRICT) -> SparseOptimizations:
+                              leniency: Leniency = STRICT) -> sparse.SparseOptimizations:
     """Reads the section, `{targets: [...]}`, each target with a name and any of its three parts.
 
-    Of a level that is listed twice each part of the later entry replaces the same part of the earlier one, as in
-    Timeloop.
+    As in Timeloop, each part of a later entry for a level replaces the same part of an earlier one.
     """
     reader = Reader(underscored(mapping(node, where)), leniency, keys.SPARSE)
     targets = reader.read("targets", Seq(where=where))
     reader.finish(" in the sparse optimizations")
-    levels, level_names = [LevelOptimizations()] * len(arch.levels), arch.level_names()
+    levels, level_names = [sparse.LevelOptimizations()] * len(arch.levels), arch.level_names()
     computes: set[str] = set()
     applied = False
     for entry in readers(targets, leniency, keys.SPARSE_TARGET):
@@ -71,12 +55,12 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
                         f'the formats of {listed(lost)} at "{name}" stand in another target, which Timeloop forgets',
                         "all formats of a level in one target")
                 levels[level] = replace(levels[level], formats=formats)
-    return SparseOptimizations(tuple(levels), "gate" in computes, "skip" in computes, applied)
+    return sparse.SparseOptimizations(tuple(levels), "gate" in computes, "skip" in computes, applied)
 
 
 def _actions(options: Seq, problem: Problem, leniency: Leniency) -> dict[str, Any]:
     """Field of `LevelOptimizations` -> its choices, as far as the list names them."""
-    found: dict[str, list[Choice]] = {}
+    found: dict[str, list[sparse.Choice]] = {}
     for reader in readers(options, leniency, keys.ACTION_OPTIMIZATION):
         kind = reader.read("type")
         if kind not in ACTIONS:
@@ -84,7 +68,7 @@ def _actions(options: Seq, problem: Problem, leniency: Leniency) -> dict[str, An
             raise reader.at("type").error(f'unknown optimization of accesses "{kind}"{hint}', listed(ACTIONS))
         choices = reader.read("options")
         if choices is None:
-            group: Choice = (_conditioned(reader, problem),)
+            group: sparse.Choice = (_conditioned(reader, problem),)
         else:
             group = tuple(_conditioned(choice, problem) for choice in readers(choices, leniency, keys.OPTION))
             reader.finish(" of an optimization of accesses")
@@ -95,15 +79,15 @@ def _actions(options: Seq, problem: Problem, leniency: Leniency) -> dict[str, An
     return {field: tuple(groups) for field, groups in found.items()}
 
 
-def _conditioned(reader: Reader, problem: Problem) -> ConditionedAccess:
+def _conditioned(reader: Reader, problem: Problem) -> sparse.ConditionedAccess:
     spaces = problem.dataspace_names()
     target = reader.take("target", one_of(*spaces))
     conditions = reader.take("condition_on", sequence)
     reader.finish(" of an option")
-    return ConditionedAccess(target, _each(conditions, *spaces))
+    return sparse.ConditionedAccess(target, each(one_of(*spaces))(conditions, conditions.where))
 
 
-def _formats(node: Map, level: StorageLevel, problem: Problem, leniency: Leniency) -> dict[str, Representation]:
+def _formats(node: Map, level: StorageLevel, problem: Problem, leniency: Leniency) -> dict[str, sparse.Representation]:
     reader = Reader(node, leniency, keys.REPRESENTATION_FORMAT)
     spaces = reader.read("data_spaces", Seq(where=node.where))
     reader.finish(" of a representation format")
@@ -116,35 +100,34 @@ def _formats(node: Map, level: StorageLevel, problem: Problem, leniency: Lenienc
         entry.finish(" of a representation format")
         if not ranks:
             raise ranks.where.error("found no rank", "at least one rank with a format")
-        innermost_first = tuple(reversed([
-            _rank(rank, level, problem) for rank in readers(ranks, leniency, keys.RANK)]))
+        innermost_first = tuple(reversed([_rank(rank, level, problem) for rank in readers(ranks, leniency, keys.RANK)]))
         for outer, rank in enumerate(innermost_first):
             if rank.compressed and not all(inner.compressed for inner in innermost_first[:outer]):
                 raise ranks.where.error("data representation format not supported,currently do not support lower rank "
                                         f"uncompressed, upper rank compressed formats: {rank.kind}",
                                         "compressed ranks (CP, RLE, B) innermost")
-        result[name] = Representation(innermost_first, order == "inner_to_outer")
+        result[name] = sparse.Representation(innermost_first, order == "inner_to_outer")
     return result
 
 
-def _rank(reader: Reader, level: StorageLevel, problem: Problem) -> RankFormat:
+def _rank(reader: Reader, level: StorageLevel, problem: Problem) -> sparse.RankFormat:
     word, where = reader.read("format"), reader.node.where
     kind = word.lower()
-    if kind not in FORMATS or word not in (kind, word.upper()):
-        raise reader.at("format").error(f'unknown format "{word}"', listed(name.upper() for name in FORMATS))
+    if kind not in sparse.FORMATS or word not in (kind, word.upper()):
+        raise reader.at("format").error(f'unknown format "{word}"', listed(name.upper() for name in sparse.FORMATS))
     groups = reader.read("flattened_rankIDs", Seq(where=where))
-    flattened = tuple(_each(sequence(group, at), *problem.dimensions) for group, at in groups.placed())
-    metadata = reader.read("metadata_word_bits", 1 if kind == BITMASK else None)
+    flattened = tuple(each(one_of(*problem.dimensions))(group, at) for group, at in groups.placed())
+    metadata = reader.read("metadata_word_bits", 1 if kind == sparse.BITMASK else None)
     payload = reader.read("payload_word_bits")
     reader.finish(" of a rank")
     # Timeloop does not read the widths of an uncompressed bitmask. It widens others until they divide the storage's.
     storage, stored = level.metadata, []
     for bits in (metadata, payload):
-        unit = storage.word_bits if bits is None or kind == UNCOMPRESSED_BITMASK else bits
-        if bits and kind != UNCOMPRESSED_BITMASK and storage.width % bits:
+        unit = storage.word_bits if bits is None or kind == sparse.UNCOMPRESSED_BITMASK else bits
+        if bits and kind != sparse.UNCOMPRESSED_BITMASK and storage.width % bits:
             unit = next((wider for wider in range(bits, 2 * bits) if storage.width % wider == 0), 2 * bits)
         if unit > storage.width:
             raise where.error(f"specified format representation  word bits > metadata storage width at {level.name}",
                               f"at most {storage.width} bits, the metadata_storage_width")
         stored.append(unit)
-    return RankFormat(kind, flattened, *stored)
+    return sparse.RankFormat(kind, flattened, *stored)

@@ -20,10 +20,8 @@ from fadiff_mapper.inputs.spec.tables import (
 from fadiff_mapper.inputs.yaml.located import Reader, mapping, plain, readers
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
-IN_INPUT = "ERT in the input"
-"""The source of energies given in the user's own files."""
-MOST_ENERGY = 1e15
-"""pJ per action, a plain safety limit: a kilojoule is no energy of a chip; unbounded ones overflow in sums."""
+IN_INPUT = "ERT in the input"  # the source of energies given in the user's own files
+MOST_ENERGY = 1e15  # pJ of an action: a kilojoule is no energy of a chip, and unbounded ones overflow in sums
 AREAS_IN_INPUT = "ART in the input"
 IN_ARCHITECTURE = "area in the architecture"
 NO_AREA = "none: Timeloop's built-in areas are 0"

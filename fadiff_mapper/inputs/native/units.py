@@ -16,16 +16,12 @@ from fadiff_mapper.inputs.spec.tables import Tables, component_name
 from fadiff_mapper.inputs.yaml.located import Map, Reader, known, mapping, number, readers, sequence
 from fadiff_mapper.inputs.yaml.place import Leniency, Where
 
-FIGURES = {"mac": 17.1645, "add": 8.3395, "mul": 17.1645 - 8.3395, "max": 0.028036, "div": 36.251153,
-           "sqrt": 36.251153}
+FIGURES = {"mac": 17.1645, "add": 8.3395, "mul": 17.1645 - 8.3395, "max": 0.028036, "div": 36.251153, "sqrt": 36.251153}
 """pJ of an operation of 16 bits where no ERT, unit or Accelergy gives one: Nayak et al., FuseMax, MICRO 2024, the
 tables of its artifact (f543beb); a product is a multiply-accumulate less the sum, a root as a division."""
 FIGURES_SOURCE = "bundled figures of FuseMax (MICRO 2024), 16 bits"
-Figures: TypeAlias = Mapping[str, tuple[float, str]]
-"""pJ of an operation, and its source, by name."""
-SERIES = {"mac": 6}
-"""An exponential by its series, as in FuseMax, whose sum beside it is the subtraction of the maximum; a logarithm, sine
-or cosine likewise."""
+Figures: TypeAlias = Mapping[str, tuple[float, str]]  # pJ of an operation, and its source, by name
+SERIES = {"mac": 6}  # an exponential by its series (FuseMax), less the maximum's subtraction; log, sin and cos alike
 STEPS = {"exp": SERIES, "log": SERIES, "sin": SERIES}
 
 
@@ -53,8 +49,7 @@ def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leni
             str(operation), written, priced, source, figures) for operation in written}
         if not operations:
             raise reader.at("operations").error(f'the unit "{name}" has no operation', listed(OPERATIONS))
-        units.append(ComputeUnit(name, arch.level_names().index(level), instances, lanes, operations,
-                                 skips))
+        units.append(ComputeUnit(name, arch.level_names().index(level), instances, lanes, operations, skips))
     return tuple(units)
 
 
@@ -83,8 +78,7 @@ def _operation(name: str, written: Map, priced: dict[str, float], source: str, f
         if part == name or (isinstance(own, dict) and set(own) & set(OPERATIONS)):
             raise where.error(f'"{name}" takes "{part}", which consists of others itself',
                               "operations that do not consist of others")
-        return _operation(part, written if part in written else written.having({part: None}), priced, source,
-                          figures)
+        return _operation(part, written if part in written else written.having({part: None}), priced, source, figures)
     parts = {part: of_steps(part) for part in steps if name not in priced or cycles is None}
     if cycles is None:
         cycles = sum(times * parts[part].cycles for part, times in steps.items()) if steps else 1.0

@@ -20,16 +20,14 @@ class Interconnect:
     """The wires between a storage level and the next one inwards; in Timeloop attributes of the outer level."""
 
     word_bits: int  # bits of a word on the wires
-    # pJ to move one word by one hop; None: from the energy and the length of the wires.
-    energy_per_hop: float | None = None
+    energy_per_hop: float | None = None  # pJ to move a word by a hop; None: from energy and length of the wires
     wire_energy: float = 0.0  # pJ to move one bit by a mm
     tile_width: float | None = None  # um of one hop; None: the width of the parts inside, from their area
     router_energy: float = 0.0  # pJ of a router for one word
     energy_per_ingress: float = 0.0  # pJ for each word that enters the interconnect
     fill_latency: float = 0.0  # cycles added to the whole run
     drain_latency: float = 0.0  # cycles added to the whole run
-    # Whether the outer level adds up partial sums. Where it cannot, they travel inwards once more to be added there; by
-    # default so for DRAM.
+    # Whether the outer level adds up partial sums; else, as by default at a DRAM, they travel inwards once more.
     reduction_supported: bool = True
 
 
@@ -38,15 +36,13 @@ class NamedInterconnect:
     """An interconnect of its own, to which levels refer by name (Timeloop's user-defined network)."""
 
     name: str
-    # "Legacy" (wires, as between all other levels; also written XY_NoC), "ReductionTree" or "SimpleMulticast".
-    kind: str
+    kind: str  # "Legacy" (wires, as between all other levels), "ReductionTree" or "SimpleMulticast"
     inwards: int | None  # the level below which it carries words inwards; None where it carries none
     outwards: int | None  # the level below which it carries partial sums outwards; None where it carries none
     wires: Interconnect  # energies of its wires. Timeloop takes the fill latency for draining, too.
     adder_energy: float = 0.0  # pJ of an addition in a reduction tree
     action: str = ""  # the action of the ERT that prices a word of a multicast
-    # The argument of that action that holds the number of receivers; "none" where there is none.
-    receivers: str = "none"
+    receivers: str = "none"  # the argument of that action that holds the number of receivers, or "none"
     per_dataspace: bool = False  # whether every data space has an action of its own, "ACTION_DATASPACE"
 
 
@@ -77,12 +73,10 @@ class StorageLevel:
     read_bandwidth: float | None = None  # words per cycle; None is unlimited
     write_bandwidth: float | None = None  # words per cycle, fills and updates together; None is unlimited
     shared_bandwidth: float | None = None  # words per cycle, reads and writes together; None is unlimited
-    # Factor on the bandwidth demand of each data space named here.
-    bandwidth_scale: dict[str, float] = field(default_factory=dict)
+    bandwidth_scale: dict[str, float] = field(default_factory=dict)  # factor on bandwidth demand by data space
     vector_access_energy: float | None = None  # pJ of every vector access, in place of the level's entry in the ERT
     addr_gen_energy: float = 0.0  # pJ of generating one address
-    # The level whose instances are the units of power gating; None gates every instance by itself.
-    power_gated_at: str | None = None
+    power_gated_at: str | None = None  # the level whose instances are gated as units; None: each by itself
     interconnect: Interconnect = Interconnect(word_bits=16)  # the wires to the next level inwards
     metadata: MetadataStorage = MetadataStorage()  # the memory for metadata
     decompresses: bool = False  # whether compressed data from further out can be stored here plainly
@@ -168,8 +162,7 @@ class Architecture:
     name: str  # name of the outermost node of the tree; "" in the old list format
     levels: tuple[StorageLevel, ...]  # storage levels, innermost first
     arithmetic: Arithmetic  # the units below the innermost level
-    # Interconnects that replace the wires of some levels; unused interconnects are left out, as they take
-    # nothing.
+    # Interconnects that replace the wires of some levels, without unused ones, which take nothing.
     named_interconnects: tuple[NamedInterconnect, ...] = ()
     # The tree as it is written, which `timeloop-model` and Accelergy read, under its top-level key; hyphenated words
     # stay, as only Timeloop rewrites them.

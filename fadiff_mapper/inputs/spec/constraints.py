@@ -19,16 +19,12 @@ class LoopConstraint:
     # The outermost loops in order, innermost first, so that the last entry is the outermost loop. Dimensions named in
     # neither lie between, in any order.
     outer: tuple[str, ...] = ()
-    # Leading entries of the full spatial permutation that lie on X, entries of factor 1 counted; None leaves it open.
-    # Temporal loops have none.
+    # Leading entries of the full spatial permutation that lie on X, with those of factor 1; None: open, or temporal.
     split: int | None = None
-    # Data spaces that the level is sent anew on every call (temporal), or that it sends to each receiver separately
-    # (spatial).
+    # Data spaces that the level is sent anew on every call (temporal), or sends to each receiver separately (spatial).
     no_reuse: frozenset[str] = frozenset()
-    # Data spaces that the receivers do not hand on to each other (spatial).
-    no_link_transfer: frozenset[str] = frozenset()
-    # Outputs that the level reads back for their first update too (temporal).
-    rmw_first_update: frozenset[str] = frozenset()
+    no_link_transfer: frozenset[str] = frozenset()  # data spaces that receivers do not hand on to each other (spatial)
+    rmw_first_update: frozenset[str] = frozenset()  # outputs that are read back for their first update too (temporal)
     # Place of each part for messages, such as {"fixed.C": "arch.yaml:31: ...", "order": "..."}.
     sources: dict[str, str] = field(default_factory=dict, compare=False)
 

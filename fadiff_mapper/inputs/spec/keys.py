@@ -1,7 +1,6 @@
 """Every key of Timeloop's input, once: spellings, accepted values, default and meaning.
 
-The readers of both dialects, their messages, the JSON Schema and the reference page of keys are made from these tables
-(`output/schema.py`).
+The readers, their messages, the JSON Schema and the reference page (`output/schema.py`) are made from these tables.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from fadiff_mapper.inputs.yaml import located
 from fadiff_mapper.inputs.yaml.located import REQUIRED, Key, Kind
 from fadiff_mapper.inputs.yaml.place import Leniency, Oddity, Where
 
-MOST_BITS = 256
-"""Bits of an element; published number formats have 64 at most."""
+MOST_BITS = 256  # bits of an element; published number formats have 64 at most
 OTHER_BASES = re.compile(r"\+?0(?:[xX](?P<hexadecimal>[0-9a-fA-F]+)|(?P<octal>[0-7]+))")
 """Whole numbers that are not decimal, as C writes them."""
 
@@ -86,7 +84,7 @@ LIST = kind(located.sequence, "list", type="array")
 FACTORS = kind(located.anything, "factors, such as `C=2 M=3`", type=["string", "array"])
 ORDER = kind(located.anything, "order of dimensions, innermost first", type=["string", "array"])
 SPACES = kind(located.sequence, "list of data spaces", type="array", items={"type": ["string", "number"]})
-NAMES = kind(located.sequence, "list of names", type="array", items={"type": ["string", "number"]})
+NAMES = kind(located.each(located.text), "list of names", type="array", items={"type": ["string", "number"]})
 DIMENSIONS = kind(located.sequence, "list of dimensions, or list of such lists", type="array")
 
 
@@ -129,6 +127,13 @@ def _ratio(value: Any, where: Where, leniency: Leniency) -> float:
                                   "Timeloop reads 0")])
             return 0.0
     return located.number(value, where, 0)
+
+
+def _metrics(value: Any, where: Where) -> tuple[str, ...]:
+    """One metric, or a list of some."""
+    if isinstance(value, str):
+        return (located.known(value, where, METRICS),)
+    return tuple(located.known(str(entry), place, METRICS) for entry, place in located.sequence(value, where).placed())
 
 
 WORD_BITS = Kind(_word_bits, "whole number >= 1", {"type": ["number", "string"], "minimum": 1})
@@ -292,10 +297,8 @@ _NO_COALESCE = ("no_coalesce", SPACES, None, "data spaces that pass through word
 _KEEP = ("keep", SPACES, None, "data spaces that the level stores")
 _BYPASS = ("bypass", SPACES, None, "data spaces that it does not store")
 _TARGET = ("target name", TEXT, REQUIRED, "the level")
-MAPPING_TYPES = ("temporal", "spatial", "datatype", "bypass")
-"""Types of directives; the last two mean the same, the data spaces that a level keeps."""
-OF_CONSTRAINTS = ("dataspace", "bypassing")
-"""Types that mean these data spaces in constraints; `timeloop-model` refuses them in a mapping."""
+MAPPING_TYPES = ("temporal", "spatial", "datatype", "bypass")  # of directives; the last two mean data spaces
+OF_CONSTRAINTS = ("dataspace", "bypassing")  # mean data spaces in constraints; refused by timeloop-model in a mapping
 _DIRECTIVE = (
     _TARGET, ("type", one(*MAPPING_TYPES, *OF_CONSTRAINTS, "skew"), REQUIRED, "loops or data spaces"),
     ("no_multicast_no_reduction", ANY, None, "refused: a mapping has no_reuse"))
@@ -353,8 +356,7 @@ NATIVE_CONSTRAINTS = {
     "parallelism": (picked("min"), {}),
     "overbooking": ({}, picked("proportion")),
 }
-"""Keys of a native constraint that may lie in its `attributes`, and keys that may not, by the kind of the
-constraint."""
+"""Kind of a native constraint -> its keys that may lie in `attributes`, and those that may not."""
 _V04_LOOPS = picked("factors permutation default_max_factor default_min_factor") | table(
     ("remainders", count(1), None, "1: factors are whole")) | picked(
     "no_reuse factors_only no_iteration_over_dataspaces must_iterate_over_dataspaces maximize_dims_capacity "
@@ -388,7 +390,7 @@ IDLE_OPTIONS = {
 MAPPER = table(
     _VERSION,
     ("optimization_metric optimization_metrics", kind(
-        located.anything, f"one or a list of {', '.join(f'`{metric}`' for metric in METRICS)}",
+        _metrics, f"one or a list of {', '.join(f'`{metric}`' for metric in METRICS)}",
         anyOf=[{"enum": list(METRICS)}, {"type": "array", "items": {"enum": list(METRICS)}}]), None,
      "what is minimised, most important first; edp"),
     ("num_threads", count(1), None, "threads of the search"),

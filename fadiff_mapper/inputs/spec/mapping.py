@@ -17,11 +17,9 @@ class LevelMapping:
 
     temporal: dict[str, int] = field(hash=False)  # factor of each dimension, 1 where there is no loop
     order: tuple[str, ...]  # order of the temporal loops
-    # Factor of each dimension on the fan-out below this level, 1 where there is no loop.
-    spatial: dict[str, int] = field(hash=False)
+    spatial: dict[str, int] = field(hash=False)  # factor of each dimension on the fan-out below, 1 without a loop
     spatial_order: tuple[str, ...]  # order of the spatial loops
-    # Leading entries of `spatial_order` that lie on the X axis, loops of factor 1 counted; the others lie on Y.
-    split: int
+    split: int  # leading entries of `spatial_order` on the X axis, loops of factor 1 counted; the others lie on Y
     keep: frozenset[str]  # data spaces that the level stores; the others bypass it
     no_temporal_reuse: frozenset[str] = frozenset()  # data spaces that the level is sent anew on every call
     no_multicast: frozenset[str] = frozenset()  # data spaces that the level sends to each receiver separately

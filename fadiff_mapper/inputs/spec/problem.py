@@ -103,8 +103,7 @@ class Problem:
     name: str  # name of the shape
     bounds: dict[str, int]  # extent of each dimension, in the order of the shape
     dataspaces: tuple[DataSpace, ...]  # operands and output
-    # Density by data space; data spaces that are not named are dense.
-    densities: dict[str, Density] = field(default_factory=dict)
+    densities: dict[str, Density] = field(default_factory=dict)  # by data space, dense where not named
 
     @cached_property
     def dimensions(self) -> tuple[str, ...]:
@@ -136,15 +135,6 @@ class Problem:
                 for name in {term.dimension for term in rank}:
                     found[name].append(window)
         return {name: tuple(ranks) for name, ranks in found.items()}
-
-    def slides(self, name: str) -> bool:
-        """Whether tiles of this data space can overlap their neighbours, as several dimensions move one rank.
-
-        Only then can a neighbour hold, from the step before, words that are wanted now (link transfers), unless every
-        step sends whole tiles (`no_reuse` in time).
-        """
-        space = next(ds for ds in self.dataspaces if ds.name == name)
-        return any(sum(self.bounds[term.dimension] > 1 for term in rank) > 1 for rank in space.ranks)
 
     def density(self, dataspace: str) -> Density:
         """The density of a data space."""

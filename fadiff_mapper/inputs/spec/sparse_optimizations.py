@@ -23,8 +23,7 @@ class Density:
         return f"{BANDED}-{self.band_width}" if self.distribution == BANDED else self.distribution
 
 
-DENSE = Density()
-"""The density of a tensor for which the input gives none."""
+DENSE = Density()  # the density of a tensor for which the input gives none
 COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK = "cp", "rle", "b"
 UNCOMPRESSED_BITMASK, OFFSET_PAIR = "ub", "uop"
 COMPRESSED_FORMATS = (COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK)
@@ -53,9 +52,7 @@ class Representation:
     """The fiber tree in which a level stores a tensor."""
 
     ranks: tuple[RankFormat, ...]  # formats, innermost rank first
-    # Whether loops are given to ranks from the innermost outwards, so that outer ranks stay empty where there are fewer
-    # loops than ranks.
-    inner_to_outer: bool = False
+    inner_to_outer: bool = False  # whether the innermost loops get ranks first, and outer ranks may stay empty
 
     @property
     def compressed(self) -> bool:
@@ -71,8 +68,7 @@ class ConditionedAccess:
     conditions: tuple[str, ...]  # the tensors that are looked at (leaders); one of them empty suffices
 
 
-Choice = tuple[ConditionedAccess, ...]
-"""Alternatives of which the one that saves most is taken, depending on the mapping."""
+Choice = tuple[ConditionedAccess, ...]  # alternatives; a mapping takes the one that saves most
 
 
 @dataclass(frozen=True)

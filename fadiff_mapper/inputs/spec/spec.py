@@ -15,8 +15,7 @@ from fadiff_mapper.inputs.spec.tables import Tables
 
 METRIC_EXPONENTS = {"edp": (1, 1), "energy": (1, 0), "delay": (0, 1)}
 """Metrics of layers, and of networks, that are a product of energy in pJ and cycles: the exponents of both."""
-METRICS = (*METRIC_EXPONENTS, "last_level_accesses")
-"""Timeloop's optimization metrics that a search here minimises too."""
+METRICS = (*METRIC_EXPONENTS, "last_level_accesses")  # Timeloop's optimization metrics that a search here minimises too
 
 
 def metric_of(metric: str, energy: Any, cycles: Any, outermost: Any = None) -> Any:
@@ -39,8 +38,7 @@ class MapperOptions:
     ignored: tuple[tuple[str, str], ...] = ()  # keys without a meaning for the search here, each with the reason
 
 
-WARNING = "warning: "
-"""The beginning of a note about input that a strict reading refuses."""
+WARNING = "warning: "  # the beginning of a note about input that a strict reading refuses
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Energy per action (Accelergy's energy reference table, ERT) and area per component (ART).
 
-Timeloop looks the actions of a level up under several names, and keeps its built-in estimate for an action that no
-table gives. The same rules are followed here.
+As in Timeloop, actions of a level have several names, and an action that no table gives has a built-in estimate.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from typing import Any
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, NamedInterconnect, StorageLevel
 
-BUILT_IN = "Timeloop's built-in values"
-"""The source of an energy that no table gives."""
+BUILT_IN = "Timeloop's built-in values"  # the source of an energy that no table gives
 NO_ENERGY = "none: 0 pJ, as no table has an entry for it"
 """The source of the energies of a multicast without an entry, with which Timeloop ends on an assertion."""
 
@@ -36,10 +34,8 @@ class EnergyTable:
 
     component: str  # full name as in the file, such as "system.PE[0..15].spad"
     actions: dict[str, float] = field(default_factory=dict)  # pJ by action; the largest where an action is listed twice
-    # Where the energies come from, for the report, such as "ERT in the input".
-    source: str = field(default="", compare=False)
-    # All entries as written where some have arguments or an action is listed twice.
-    argued: tuple[ArguedEnergy, ...] = ()
+    source: str = field(default="", compare=False)  # source for the report, such as "ERT in the input"
+    argued: tuple[ArguedEnergy, ...] = ()  # all entries where some have arguments or an action is listed twice
 
     @property
     def entries(self) -> tuple[ArguedEnergy, ...]:
@@ -76,8 +72,7 @@ class ComponentEnergy:
     fill: float  # pJ per vector access that brings words from the next level outwards
     update: float  # pJ per vector access that takes results from further in
     leak: float  # pJ per cycle and instance
-    # The actions ("read", "fill", "update") that the ERT lacks and Timeloop estimates.
-    built_in: frozenset[str] = frozenset()
+    built_in: frozenset[str] = frozenset()  # "read", "fill", "update", as far as Timeloop estimates them
 
 
 READ_ACTIONS = ("random_read", "read")
@@ -85,12 +80,9 @@ FILL_ACTIONS = ("random_fill", "random_write", "fill", "write")
 UPDATE_ACTIONS = ("random_update", "random_write", "update", "write")
 COMPUTE_ACTIONS = ("mac_random", "mult_random", "mac", "mult", "compute")
 """The names under which Timeloop looks an action up in the ERT; the first one that is there counts."""
-UNNAMED_ROOT = "system"
-"""Where tables need a parent for their components and the architecture names none."""
-RANGE = re.compile(r"\[[^\]]*\]")
-"""The range of instances in the full name of a component, such as "[0..3]"."""
-REMEMBERED = 1 << 12
-"""Names of components that are remembered, enough for a few designs: a limit on memory."""
+UNNAMED_ROOT = "system"  # where tables need a parent for their components and the architecture names none
+RANGE = re.compile(r"\[[^\]]*\]")  # the range of instances in the full name of a component, such as "[0..3]"
+REMEMBERED = 1 << 12  # names of components that are remembered, enough for a few designs: a limit on memory
 DRAM_PJ_PER_16_BITS = 200.0
 SRAM_PJ_PER_KIB = 5 / 99.5
 SRAM_LEAST_KIB = 0.5
@@ -184,23 +176,24 @@ def first_energy(actions: Mapping[str, float], names: Iterable[str]) -> float | 
     return next((actions[name] for name in names if name in actions), None)
 
 
-def missing_actions(arch: Architecture, tables: Tables) -> list[str]:
-    """Actions that the ERT does not price, for which Timeloop takes its built-in value.
+def unpriced(arch: Architecture, tables: Tables) -> dict[str, list[str]]:
+    """The actions that no table prices, for which Timeloop takes its built-in value, by component, innermost first.
 
-    Returns a phrase per component, such as `"Buffer" (fill, update)`, innermost level first; none where there is no
-    ERT. Levels that only add a fan-out are not expected in an ERT.
+    Levels that only add a fan-out need no energies.
     """
-    if not tables.ert:
-        return []
-    missing = []
-    for level in arch.levels:
-        lacking = [] if level.is_dummy else sorted(storage_energy(level, tables).built_in)
-        if lacking:
-            missing.append(f'"{level.name}" ({", ".join(lacking)})')
-    if compute_energy(arch.arithmetic, tables)[1]:
-        missing.append(f'"{arch.arithmetic.name}" (compute)')
-    return missing + [f'"{one.name}" ({one.action})' for one in multicasts(arch)
-                      if not tables.actions.get(one.name, {})]
+    found = {level.name: sorted(storage_energy(level, tables).built_in) for level in arch.levels if not level.is_dummy}
+    found[arch.arithmetic.name] = ["compute"] if compute_energy(arch.arithmetic, tables)[1] else []
+    return {name: actions for name, actions in found.items() if actions}
+
+
+def missing_actions(arch: Architecture, tables: Tables) -> list[str]:
+    """Actions that the ERT does not price, those of multicasts included; none where there is no ERT.
+
+    Returns a phrase per component, such as `"Buffer" (fill, update)`, innermost level first.
+    """
+    missing = unpriced(arch, tables) | {one.name: [one.action] for one in multicasts(arch)
+                                        if not tables.actions.get(one.name, {})}
+    return [f'"{name}" ({", ".join(actions)})' for name, actions in missing.items()] if tables.ert else []
 
 
 def multicasts(arch: Architecture) -> list[NamedInterconnect]:

@@ -51,11 +51,9 @@ JOINED = ("keep", "bypass", "no_reuse", "no_link_transfer")
 """Lists that, like factors, add up when two constraints are about the same node. Others may be given once."""
 ONLY = ("factors_only", "must_iterate_over_dataspaces", "keep_only", "bypass_only")
 """Entries that count when they are empty, too: an empty `keep_only` keeps nothing."""
-NOTHING: tuple[Any, ...] = ((), ((), ()))
-"""An empty list, and an empty order."""
+NOTHING: tuple[Any, ...] = ((), ((), ()))  # an empty list, and an empty order
 LOOP_MACROS = ("factors_only", "no_iteration_over_dataspaces", "must_iterate_over_dataspaces")
-MACROS = (*LOOP_MACROS, "keep_only", "bypass_only")
-"""Entries that are written out as factors, and as data spaces that are kept and bypassed."""
+MACROS = (*LOOP_MACROS, "keep_only", "bypass_only")  # written out as factors, and as data spaces kept and bypassed
 MAPPING_ENTRIES = ("factors", "permutation", "split", "keep", "bypass", "no_reuse", "no_link_transfer",
                    "rmw_first_update", "no_coalesce")
 """Entries that a mapping can have; limits on factors only concern the map space."""
@@ -74,8 +72,7 @@ class ExpressionScope:
 
     problem: Problem  # the problem, whose dimensions and data spaces they name
     names: Names  # values that expressions can use
-    # Decides about factors above their dimension, which the front end counts with and Timeloop ignores.
-    leniency: Leniency
+    leniency: Leniency  # about factors above their dimension, which count in the front end and not in Timeloop
 
 
 def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
@@ -107,8 +104,7 @@ def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: Expression
 
 
 def expanded_constraints(tree: BranchNode, written: dict[str, Group], problem: Problem) -> dict[str, Group]:
-    """Constraints as they are written, by node -> the same with macros and !Parallel written out, in the front end's
-    order.
+    """Written constraints by node -> the same with macros and !Parallel written out, in the front end's order.
 
     `maximize_dims` takes from the iterations left of the dimensions, spatial loops first, the last leaves first.
     Spatial constraints without a fan-out are dropped, as all loops are 1 there, unless they demand a larger one. Raises

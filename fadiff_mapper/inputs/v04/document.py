@@ -4,35 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.native.problem import ReadProblem, read_problem
 from fadiff_mapper.inputs.spec.keys import INSTANCE
-from fadiff_mapper.inputs.v04.constraints import (
-    ExpressionScope,
-    expanded_constraints,
-    native_mapping,
-    native_targets,
-    read_constraints,
-    target_entries,
-)
-from fadiff_mapper.inputs.v04.nodes import (
-    DECLARED,
-    FAN_OUT,
-    VERSION,
-    Names,
-    leaves,
-    native_architecture,
-    place_levels,
-    read_tree,
-    resolve_map,
-    version,
-    without_empty,
-    without_ignored,
-    without_units,
-)
+from fadiff_mapper.inputs.v04 import constraints, nodes
 from fadiff_mapper.inputs.yaml.expressions import resolve
 from fadiff_mapper.inputs.yaml.load import combined
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, placed_list, sequence, text
@@ -40,8 +17,7 @@ from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 CONSTRAINTS, COMPONENTS, MAPPING = "constraints", "components", "mapping"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
-PLAIN = re.compile(r"\(.*\)$|[-+.\deE]+$")
-"""Texts of a density that are read as meant: an expression in parentheses, or a number."""
+PLAIN = re.compile(r"\(.*\)$|[-+.\deE]+$")  # texts of a density that are read as meant: (...), or a number
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
 """The environment variables of Timeloop that change the printed output, but no result."""
 
@@ -52,45 +28,37 @@ def is_v04(document: Map) -> bool:
     return isinstance(architecture, dict) and "nodes" in architecture
 
 
-@dataclass(frozen=True)
-class Translation:
-    """A v0.4 document in the native dialect, and its problem, which the translation had to read."""
-
-    document: Map  # the native document; every entry keeps its place in the user's files
-    problem: ReadProblem  # the value of `document["problem"]`
-
-
-def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
+def translate(document: Map, leniency: Leniency = STRICT) -> tuple[Map, ReadProblem]:
     """Translates a document as Timeloop's Python front end would hand it to the binaries.
 
     Every fan-out X becomes a `dummy_storage` level `inter_X_spatial`; container attributes are handed inwards;
-    constraints and mapping become flat lists of directives with strings. The problem is read into values here, as
-    constraints speak of its dimensions and data spaces; the caller need not read it again. `leniency` decides about
-    input that the front end puts up with and Timeloop then ignores.
+    constraints and mapping become flat lists of directives with strings. Every entry of the native document keeps its
+    place in the user's files. The value of its problem comes with it, as constraints speak of the problem's dimensions
+    and data spaces. `leniency` decides about input that the front end puts up with and Timeloop then ignores.
     """
-    reader = Reader(without_ignored(document))
+    reader = Reader(nodes.without_ignored(document))
     shared = _globals(reader)
     variables, problem_node, names = _named_values(reader, leniency)
     read = read_problem(problem_node, problem_node.where, STRICT, leniency)
     problem = read.problem
     units: list[Map] = []
-    tree = without_units(read_tree(reader.take("architecture", mapping), names), units)
-    for leaf in leaves(tree):  # the front end refuses hyphens in the attributes of memories that it knows
+    tree = nodes.without_units(nodes.read_tree(reader.take("architecture", mapping), names), units)
+    for leaf in nodes.leaves(tree):  # the front end refuses hyphens in the attributes of memories that it knows
         for key in leaf.attributes if leaf.role == "storage" else ():
             spelling = str(key).replace("-", "_")
-            if spelling != key and spelling in DECLARED:
+            if spelling != key and spelling in nodes.DECLARED:
                 raise leaf.attributes.at(key).error(
                     f'the attribute "{key}" is refused by Timeloop (did you mean "{spelling}"?)', f'"{spelling}"')
-    placed = place_levels(tree)
+    placed = nodes.place_levels(tree)
     levels = tuple(level for level in placed if level.role != "network")
-    scope = ExpressionScope(problem, names, leniency)
+    scope = constraints.ExpressionScope(problem, names, leniency)
     targets = [target for key in document if CONSTRAINTS in str(key)
-               for target in reader.take(key, target_entries, [])]
-    written = read_constraints(tree, targets, scope)
-    groups = expanded_constraints(tree, written, problem)
+               for target in reader.take(key, constraints.target_entries, [])]
+    written = constraints.read_constraints(tree, targets, scope)
+    groups = constraints.expanded_constraints(tree, written, problem)
     items: dict[str, Any] = {
-        "architecture": native_architecture(tree, placed, variables, leniency),
-        "architecture_constraints": Map({"targets": native_targets(levels, groups, problem, tree.where)},
+        "architecture": nodes.native_architecture(tree, placed, variables, leniency),
+        "architecture_constraints": Map({"targets": constraints.native_targets(levels, groups, problem, tree.where)},
                                         where=tree.where),
         "problem": problem_node}
     if units:
@@ -98,25 +66,25 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     keys = [key for key in map(str, reader.node) if MAPPING in key and CONSTRAINTS not in key and COMPONENTS not in key]
     entries = reader.take(keys[0] if keys else MAPPING, sequence, None)
     if entries is not None:
-        items["mapping"] = native_mapping(entries, tree, levels, written, scope)
+        items["mapping"] = constraints.native_mapping(entries, tree, levels, written, scope)
     items["globals"] = shared
     # Sections that are handed on as they are, and those that are not modelled.
     reader.refuse("layout", "data layouts are not modelled")
     reader.refuse("design_space", "this is a space of designs, for the command `design`; one of its designs is wanted")
-    mapspace = Reader(without_ignored(reader.take("mapspace", mapping, Map(where=reader.node.where))))
-    mapspace.take("version", version, None)
+    mapspace = Reader(nodes.without_ignored(reader.take("mapspace", mapping, Map(where=reader.node.where))))
+    mapspace.take("version", nodes.version, None)
     if mapspace.take("template", one_of("uber", "ruby"), "uber") == "ruby":
         raise mapspace.at("template").error('the template "ruby" (imperfect factors) is not supported',
                                             "uber, and the option --imperfect of map")
     mapspace.finish(" in the map space")
     items |= {key: reader.take(key, mapping, None) for key in ("ERT", "ART")}
     mapper = reader.take("mapper", mapping, None)
-    items["mapper"] = None if mapper is None else without_ignored(mapper)
+    items["mapper"] = None if mapper is None else nodes.without_ignored(mapper)
     items["compound_components"] = _components(reader)
     # The treatment of zeros in a section of its own and in the nodes, as one native section.
-    section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
+    section = nodes.without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
     entries = Reader(section).take("targets", sequence, Seq(where=section.where))
-    found = {level.name: level.leaf.sparse for level in levels if level.leaf.sparse and level.role != FAN_OUT}
+    found = {level.name: level.leaf.sparse for level in levels if level.leaf.sparse and level.role != nodes.FAN_OUT}
     for value, at in entries.placed():
         entry = mapping(value, at)
         key = "target" if "target" in entry else "name"  # of the front end, and of the native dialect
@@ -129,19 +97,19 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
         items["sparse_optimizations"] = section.having({**section, "targets": placed_list(named, section.where)})
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
-    return Translation(Map({key: value for key, value in items.items() if value is not None},
-                           where=document.where, places=document.places), read)
+    return Map({key: value for key, value in items.items() if value is not None}, where=document.where,
+               places=document.places), read
 
 
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
     """The `architecture` section of `translate`; constraints, mapping and the problem's values are not read."""
-    reader = Reader(without_ignored(document))
+    reader = Reader(nodes.without_ignored(document))
     variables, _, names = _named_values(reader, leniency)
-    tree = without_units(read_tree(reader.take("architecture", mapping), names), [])
-    return native_architecture(tree, place_levels(tree), variables, leniency)
+    tree = nodes.without_units(nodes.read_tree(reader.take("architecture", mapping), names), [])
+    return nodes.native_architecture(tree, nodes.place_levels(tree), variables, leniency)
 
 
-def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, Names]:
+def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, nodes.Names]:
     """The variables and the problem section, worked out, and the values that expressions in the architecture can read.
 
     Of a list of variables the front end makes one mapping, whose common keys must agree. In
@@ -169,14 +137,14 @@ def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, Names]:
         return value.having(items)
 
     given = reader.take("variables", one_mapping, Map(where=reader.node.where))
-    variables = Map({"version": VERSION}, where=given.where, places=given.places)
-    variables.update(resolve_map(given, {"spec": {"problem": reader.node.get("problem")}}))
-    variables["version"] = version(variables["version"], variables.at("version"))
-    problem = without_ignored(reader.take("problem", mapping))
+    variables = Map({"version": nodes.VERSION}, where=given.where, places=given.places)
+    variables.update(nodes.resolve_map(given, {"spec": {"problem": reader.node.get("problem")}}))
+    variables["version"] = nodes.version(variables["version"], variables.at("version"))
+    problem = nodes.without_ignored(reader.take("problem", mapping))
     instance: Map | dict[str, Any] = {}
     if isinstance(written := problem.get("instance"), Map):
         names = {**variables, "variables": variables, "spec": {"variables": variables, "problem": problem}}
-        instance = without_empty(resolve_map(
+        instance = nodes.without_empty(nodes.resolve_map(
             written.having({key: value for key, value in written.items() if key not in INSTANCE}), names))
         known = {**names, **instance}
         instance.update({key: densities(written[key], written.at(key))
@@ -194,8 +162,8 @@ def _globals(reader: Reader) -> Map | None:
     node = reader.take("globals", mapping, None)
     if node is None:
         return None
-    inner = Reader(without_ignored(node))
-    inner.take("version", version, None)
+    inner = Reader(nodes.without_ignored(node))
+    inner.take("version", nodes.version, None)
     files = inner.take("expression_custom_functions", sequence, Seq(where=inner.node.where))
     if files:
         raise inner.at("expression_custom_functions").error(
@@ -212,8 +180,8 @@ def _globals(reader: Reader) -> Map | None:
 
 def _components(reader: Reader) -> Map | None:
     def classes(value: Any, where: Where) -> list[tuple[Any, Where]]:
-        section = Reader(without_ignored(mapping(value, where)))
-        section.take("version", version, None)
+        section = Reader(nodes.without_ignored(mapping(value, where)))
+        section.take("version", nodes.version, None)
         entries = section.take("classes", sequence, Seq(where=where))
         section.finish(" in the components")
         return list(flat(entries, where))
@@ -229,4 +197,4 @@ def _components(reader: Reader) -> Map | None:
     keys = [str(key) for key in reader.node if COMPONENTS in str(key)]
     found = [item for key in keys for item in reader.take(key, classes, [])]
     where = reader.at(keys[0]) if keys else reader.node.where
-    return Map({"version": VERSION, "classes": placed_list(found, where)}, where=where) if keys else None
+    return Map({"version": nodes.VERSION, "classes": placed_list(found, where)}, where=where) if keys else None

@@ -14,14 +14,10 @@ from fadiff_mapper.inputs.yaml.expressions import resolve
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, mapping, sequence, text
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
-Names = Mapping[str, object]
-"""What an expression may use: variables, attributes of the containers around it, attributes before it."""
-VERSION = "0.4"
-"""Version of the dialect, which its sections may state."""
-MOST_ENTRIES = 1000
-"""Variables, or attributes of one node; a plain safety limit, as each may be an expression."""
-COMMON_DEFAULTS: dict[str, Any] = {"has_power_gating": False}
-"""Attributes that the front end writes where a node says nothing."""
+Names = Mapping[str, object]  # what an expression may name: variables, attributes around and before it
+VERSION = "0.4"  # version of the dialect, which its sections may state
+MOST_ENTRIES = 1000  # variables, or attributes of one node; a plain safety limit, as each may be an expression
+COMMON_DEFAULTS: dict[str, Any] = {"has_power_gating": False}  # what the front end writes where a node is silent
 STORAGE_DEFAULTS: dict[str, Any] = {
     **COMMON_DEFAULTS, "n_banks": 2, "cluster_size": 1, "reduction_supported": True, "multiple_buffering": 1,
     "min_utilization": 0, "allow_overbooking": False}
@@ -32,16 +28,14 @@ DECLARED = (*STORAGE_DEFAULTS, "datawidth", "technology", "block_size", "width",
 """Attributes of a memory that the front end knows, and thus refuses in a hyphenated spelling."""
 DUMMY_ATTRIBUTES: dict[str, Any] = {"width": 1, "depth": 1, "datawidth": 1, "technology": -1, **STORAGE_DEFAULTS}
 """Attributes of a level that only adds a fan-out: a memory of one word of one bit."""
-FAN_OUT = "fan-out"
-"""Role of such a level, besides those of the nodes."""
+FAN_OUT = "fan-out"  # role of such a level, besides those of the nodes
 BRANCHES = ("!Hierarchical", "!Parallel", "!Pipelined")
 LEAVES = ("!Component", "!Container", "!Nothing")
 LEAF_ROLES = {**ROLES, "compute": ("mac", "intmac", "fpmac", "compute"), "nothing": ("nothing",)}
 """The front end's words of the roles of components."""
 ACTIONS = {"storage": ("read", "write", "update", "leak"), "compute": ("compute",)}
 """Actions that the front end asks Accelergy to price, besides those that a component requires itself."""
-NATIVE_WIDTHS = ("memory_width", "data_storage_width")
-"""Other names of the attribute "width" in the native dialect."""
+NATIVE_WIDTHS = ("memory_width", "data_storage_width")  # other names of the attribute "width" in the native dialect
 
 
 def resolve_map(node: Map, names: Names) -> Map:
@@ -58,7 +52,7 @@ def resolve_map(node: Map, names: Names) -> Map:
 def inherit(outer: Map, inner: Map) -> Map:
     """The entries of both maps. Where both have a key, the value of `inner` counts."""
     items = {**{key: value for key, value in outer.items() if key not in inner}, **inner}
-    return Map(items, where=inner.where, places={**outer.places, **inner.places})
+    return Map(items, where=inner.where, places={key: (inner if key in inner else outer).at(key) for key in items})
 
 
 def without_empty(node: Map) -> Map:

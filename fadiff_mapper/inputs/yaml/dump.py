@@ -15,10 +15,8 @@ from typing import Any
 from fadiff_mapper.base.standard_streams import printable
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 
-MAX_FLOW = 100
-"""Characters of the longest list that is written in one line: a matter of taste."""
-REMEMBERED = 4096
-"""Texts of which is kept whether they need quotes: documents repeat their keys."""
+MAX_FLOW = 100  # characters of the longest list that is written in one line: a matter of taste
+REMEMBERED = 4096  # texts of which is kept whether they need quotes: documents repeat their keys
 
 # Text that may be written without quotes, unless it is one of the _WORDS, which YAML 1.1 or 1.2 converts.
 _SAFE = re.compile(r"[A-Za-z_/(][\w.+*/()=<>-]*( [\w.+*/()=<>-]+)*", re.ASCII)

@@ -4,8 +4,7 @@ Timeloop's Python front end evaluates such text with `eval`; here it is parsed i
 only the kinds of node listed in `_value` are computed, with bounded operators, so that an expression of at most
 `MAX_TEXT` characters ends quickly or is refused.
 
-As in the v0.4 front end, the text of variables and attributes is an expression unless it was quoted in the file
-(`resolve`).
+As in the v0.4 front end, text of variables and attributes is an expression unless its file quotes it (`resolve`).
 """
 
 from __future__ import annotations
@@ -24,14 +23,10 @@ from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.inputs.yaml.place import Where
 
 # Plain safety limits, generous for specifications.
-MAX_BITS = 4_096
-"""Bits of a whole-numbered result."""
-MAX_SIZE = 100_000
-"""Characters or elements of a result, nested ones counted."""
-MAX_TEXT = 1_000
-"""Characters in one expression."""
-MAX_DEPTH = 50
-"""Levels of nesting in one expression, far below Python's limit on recursion."""
+MAX_BITS = 4_096  # bits of a whole-numbered result
+MAX_SIZE = 100_000  # characters or elements of a result, nested ones counted
+MAX_TEXT = 1_000  # characters in one expression
+MAX_DEPTH = 50  # levels of nesting in one expression, far below Python's limit on recursion
 
 
 class ExpressionError(FadiffError):
@@ -154,8 +149,7 @@ _OPERATORS: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] =
     ast.BitOr: ("|", operator.or_), ast.BitXor: ("^", operator.xor),
 }
 BINARY = dict(_OPERATORS.values())
-"""Binary operators by Python's spelling, with the bounds above. They raise ExpressionError and the errors of Python's
-operators."""
+"""Binary operators by Python's spelling, with the bounds above. They raise ExpressionError and Python's own errors."""
 _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Not: operator.not_, ast.Invert: operator.invert,
 }

@@ -16,8 +16,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import nearest
 from fadiff_mapper.inputs.yaml.place import Where
 
-MAX_BYTES = 4 << 20
-"""Bytes of one YAML file, a plain safety limit."""
+MAX_BYTES = 4 << 20  # bytes of one YAML file, a plain safety limit
 
 
 def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:

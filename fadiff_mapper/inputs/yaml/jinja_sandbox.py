@@ -31,16 +31,12 @@ from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
 # Plain safety limits.
-MAX_TOKENS = 50_000
-"""Words and signs inside the tags of one template: compiling them takes the longest."""
-MAX_OUTPUT = 8 << 20
-"""Characters that one template may produce."""
-DEPTH = 50
-"""Levels of nesting that an indented JSON text is priced for; YAML is limited to as many."""
+MAX_TOKENS = 50_000  # words and signs inside the tags of one template: compiling them takes the longest
+MAX_OUTPUT = 8 << 20  # characters that one template may produce
+DEPTH = 50  # levels of nesting that an indented JSON text is priced for; YAML is limited to as many
 LEFT_OUT = ("attr", "random", "urlize")
 """Filters of Jinja's that do not exist here: Python's attributes, chance, and links have no place in input files."""
-NAMES = tuple(sorted(name for name in FILTERS if name not in LEFT_OUT))
-"""The filters that exist here."""
+NAMES = tuple(sorted(name for name in FILTERS if name not in LEFT_OUT))  # the filters that exist here
 STEP_BY_STEP = ("join", "map", "select", "reject", "selectattr", "rejectattr")
 """Filters that do work for each value on its way; each value is charged, and the clock is looked at."""
 

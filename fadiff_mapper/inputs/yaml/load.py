@@ -3,9 +3,8 @@
     tree = load_files(["arch.yaml", "problem.yaml"])
 
 Files are UTF-8 YAML, with Jinja2 templates where they use template syntax; reading executes nothing. A template may
-call the functions of Timeloop's Python front end, which find files as there: in the folder of the file that asks,
-then in the folders added with `add_to_path`. Only files with the suffixes in `SUFFIXES` can be included. `load_text`
-reads a text, `dump.dump` writes literal YAML.
+call the functions of Timeloop's Python front end, which find files as there: in the folder of the file that asks, then
+in the folders added with `add_to_path`. Only files with the suffixes in `SUFFIXES` can be included.
 """
 
 from __future__ import annotations
@@ -20,24 +19,20 @@ from typing import Any
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.located import Map, Seq, kind_of, mapping
-from fadiff_mapper.inputs.yaml.parse import INCLUDED_TAG, joined, parse
+from fadiff_mapper.inputs.yaml.parse import INCLUDED_TAG, joined, merged, parse
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
-MAX_INCLUDES_DEEP = 20
-"""Files that include one another, a plain safety limit."""
-INCLUDE_UNITS = 2_000
-"""Price of one inclusion in units of a template's budget: MAX_UNITS (1,000,000) allows 500 of them."""
-SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")
-"""Files that a template may include."""
+MAX_INCLUDES_DEEP = 20  # files that include one another, a plain safety limit
+INCLUDE_UNITS = 2_000  # price of one inclusion in units of a template's budget, which allows 500 (MAX_UNITS)
+SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")  # files that a template may include
 
 
 def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] | None = None) -> Map:
     """Reads YAML files into one mapping of their top-level keys. Raises SpecError.
 
-    A key that several files give is combined as Timeloop's front end does: mappings key by key, lists one after the
-    other, an empty or equal value once; anything else is a contradiction. A file given twice counts once. Lists are
-    joined in the order of `paths`.
+    A key that several files give is combined as Timeloop's front end does: mappings key by key, lists in the order of
+    `paths`, an empty or equal value once; anything else is a contradiction. A file given twice counts once.
     """
     trees: dict[Path, Map] = {}
     for file in [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]:
@@ -67,21 +62,12 @@ def combined(trees: Sequence[Map]) -> Map:
         if is_empty(mine) or is_empty(theirs) or mine == theirs or str(mine) == str(theirs):
             return theirs if is_empty(mine) else mine
         if isinstance(mine, Map) and isinstance(theirs, Map):
-            return maps(mine, theirs)
+            return merged(mine, theirs, values)
         if isinstance(mine, Seq) and isinstance(theirs, Seq):
             return joined(mine, theirs)
         raise other.error(f"found {kind_of(theirs)}, but {place} gives {kind_of(mine)}", "the same value in both files")
 
-    def maps(mine: Map, theirs: Map) -> Map:
-        items, places = dict(mine), dict(mine.places)
-        for key, value in theirs.items():
-            if key in items:
-                items[key] = values(items[key], value, mine.at(key), theirs.at(key))
-            else:
-                items[key], places[key] = value, theirs.at(key)
-        return Map(items, where=mine.where, tag=mine.tag, places=places)
-
-    return reduce(maps, trees)
+    return reduce(lambda mine, theirs: merged(mine, theirs, values), trees)
 
 
 @dataclass

@@ -2,8 +2,7 @@
 
 A loaded document is made of `Map` (a dict), `Seq` (a list) and plain scalars. A `Map` or `Seq` knows its own `Where`
 and the place of each of its entries, so every later complaint can name file, line and YAML path. A `Reader` takes the
-keys of one `Map`, checks their types, and complains about keys that were never asked for: Timeloop drops these in
-silence.
+keys of one `Map`, checks their types, and complains about unknown keys, which Timeloop drops in silence.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 T = TypeVar("T")
 L = TypeVar("L", bound="Located")
-Check = Callable[[Any, Where], T]
-"""Takes a value and its place; returns it as the wanted type, or raises SpecError with that place."""
+Check = Callable[[Any, Where], T]  # (value, place) -> the value as the wanted type, or a SpecError with the place
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 """Characters that no text has: they steer terminals, turn the direction of the text, or cannot be written."""
 MOST_SHOWN_BITS = 1024
@@ -96,12 +94,9 @@ def kind_of(value: object) -> str:
 
 # Checks: (value, where) -> value of the right type, or SpecError.
 
-LARGEST = 1e30
-"""The largest number that is read: sums and products of a few such numbers stay within a float's range."""
-SMALLEST = 1e-30
-"""The smallest number other than 0 that is read, without its sign: quotients stay within a float's range as well."""
-LARGEST_WHOLE = 2 ** 53
-"""The largest whole number that is read: up to here counts in float64 are exact."""
+LARGEST = 1e30  # the largest number that is read: sums and products of a few such numbers stay within a float's range
+SMALLEST = 1e-30  # the smallest number but 0 that is read, without its sign: quotients stay within a float's range
+LARGEST_WHOLE = 2 ** 53  # the largest whole number that is read: up to here counts in float64 are exact
 
 
 def number(value: Any, where: Where, minimum: float | None = None, above: float | None = None) -> float:
@@ -140,10 +135,8 @@ def integer(value: Any, where: Where, minimum: int | None = None) -> int:
     return int(real)
 
 
-natural: Check[int] = partial(integer, minimum=0)
-"""A check for a whole number of at least 0."""
-positive: Check[int] = partial(integer, minimum=1)
-"""A check for a whole number of at least 1."""
+natural: Check[int] = partial(integer, minimum=0)  # a check for a whole number of at least 0
+positive: Check[int] = partial(integer, minimum=1)  # a check for a whole number of at least 1
 
 
 def text(value: Any, where: Where) -> str:
@@ -202,16 +195,19 @@ def known(name: Any, where: Where, accepted: Collection[str], word: str = "") ->
     return str(name)
 
 
-REQUIRED: Any = object()
-"""The default of a key that must be there."""
+def each(check: Check[T]) -> Check[tuple[T, ...]]:
+    """A check for a list whose entries pass another check, read as a tuple."""
+    return lambda value, where: tuple(check(entry, place) for entry, place in sequence(value, where).placed())
+
+
+REQUIRED: Any = object()  # the default of a key that must be there
 
 
 @dataclass(frozen=True, eq=False)
 class Kind:
     """The values that a key accepts."""
 
-    # (value, place, leniency) -> the value of the right type; raises SpecError.
-    read: Callable[[Any, Where, Leniency], Any]
+    read: Callable[[Any, Where, Leniency], Any]  # (value, place, leniency) -> the right type, or a SpecError
     words: str  # the accepted values in words
     schema: dict[str, Any]  # the same as JSON Schema, null aside
 
@@ -226,8 +222,7 @@ class Key:
     meaning: str  # a few words for the reference
 
 
-Table = Mapping[str, Key]
-"""The keys of one mapping by their names."""
+Table = Mapping[str, Key]  # the keys of one mapping by their names
 
 
 @dataclass
@@ -238,8 +233,7 @@ class Reader:
     leniency: Leniency = STRICT  # decides whether an unknown key is an error
     table: Table = field(default_factory=dict)  # the keys that `read` takes
     asked: list[str] = field(default_factory=list)  # all keys asked for so far, in order
-    # The values that expressions can use, where values that `read` takes may be expressions.
-    names: Mapping[str, object] | None = None
+    names: Mapping[str, object] | None = None  # what expressions in values may name; None: values are plain
 
     def at(self, name: str) -> Where:
         """Place of a key."""
@@ -271,15 +265,17 @@ class Reader:
     def refuse(self, name: str, why: str) -> None:
         """Refuses a key of valid Timeloop input that is not modelled here; null, false, 0 and empty values may stay."""
         self.asked.append(name)
-        if self.node.get(name):
+        if self.read(name) if name in self.table else self.node.get(name):
             raise self.node.at(name).error(f'"{name}" is not supported: {why}')
 
-    def finish(self, context: str = "") -> None:
-        """Meets keys that were never asked for and are in no table, each with the nearest known key.
+    def finish(self, context: str = "", whole: bool = True) -> None:
+        """Meets keys that were never asked for and are not in the table, each with the nearest known key.
 
-        `context`: words after the key in the message, such as " of a coefficient".
+        `context`: words after the key in the message, such as " of a coefficient". `whole`: whether the whole table is
+        accepted, be it asked for or not.
         """
-        accepted = list(dict.fromkeys([*(name for key in self.table.values() for name in key.spellings), *self.asked]))
+        table = [name for key in self.table.values() for name in key.spellings if whole]
+        accepted = list(dict.fromkeys([*table, *self.asked]))
         if not self.node.keys() <= set(accepted):
             self.leniency.meet(
                 Oddity(self.node.at(key), f"key {key}{context}",
@@ -287,6 +283,6 @@ class Reader:
                 for key in self.node if key not in accepted)
 
 
-def readers(rows: Seq, leniency: Leniency, table: Table) -> Iterator[Reader]:
+def readers(rows: Seq, leniency: Leniency = STRICT, table: Table | None = None) -> Iterator[Reader]:
     """Readers of the mappings in a list, one after the other."""
-    return (Reader(mapping(row, where), leniency, table) for row, where in rows.placed())
+    return (Reader(mapping(row, where), leniency, table or {}) for row, where in rows.placed())

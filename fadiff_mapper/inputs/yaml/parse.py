@@ -10,7 +10,7 @@ Timeloop's Python front end.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -26,16 +26,14 @@ from fadiff_mapper.inputs.yaml.place import Where
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,999})|0x[0-9a-fA-F]{1,999}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = {".inf": float("inf"), "+.inf": float("inf"), "-.inf": float("-inf"), ".nan": float("nan")}
-REMEMBERED = 4096
-"""Texts whose values are kept: files repeat their numbers and words."""
+REMEMBERED = 4096  # texts whose values are kept: files repeat their numbers and words
 
 
 @lru_cache(maxsize=REMEMBERED)
 def plain_scalar(text: str) -> Any:
     """The value of unquoted text by YAML 1.2's core schema: null, boolean, number, or the text itself.
 
-    Numbers with leading zeros (`0777`) and octal ones (`0o17`) stay text, so that no reader takes them for another
-    number.
+    Numbers with leading zeros (`0777`) and octal ones (`0o17`) stay text, lest a reader takes them for another number.
     """
     lower = text.lower()
     if lower in ("", "~", "null"):
@@ -49,14 +47,37 @@ def plain_scalar(text: str) -> Any:
     return _SPECIAL.get(lower, text)
 
 
-MAX_MERGED = 100
-"""Mappings in one merge key, a plain safety limit."""
-NO_MERGE_TAG = "!nomerge"
-"""A mapping or list with this tag is not completed by a deep merge (the front end's tag)."""
+MAX_MERGED = 100  # mappings in one merge key, a plain safety limit
+NO_MERGE_TAG = "!nomerge"  # a mapping or list with this tag is not completed by a deep merge (the front end's tag)
 
 
-MERGE_KEYS = {"<<": False, "<<<": True}
-"""Merge keys, and whether they merge deeply."""
+def merged(mine: Map, theirs: Map, both: Callable[[Any, Any, Where, Where], Any]) -> Map:
+    """One mapping completed by another; `both` gives the value under a common key, from the two values and places."""
+    items, places = dict(mine), dict(mine.places)
+    for key, value in theirs.items():
+        if key in items:
+            items[key] = both(items[key], value, mine.at(key), theirs.at(key))
+        else:
+            items[key], places[key] = value, theirs.at(key)
+    return Map(items, where=mine.where, tag=mine.tag, places=places)
+
+
+def shallow(mine: Any, *_: Any) -> Any:
+    """The value under a common key where mine wins."""
+    return mine
+
+
+def deep(mine: Any, theirs: Any, *_: Any) -> Any:
+    """The value under a common key where mappings merge and lists join (mine first), unless mine is `!nomerge`."""
+    if getattr(mine, "tag", None) != NO_MERGE_TAG:
+        if isinstance(mine, Map) and isinstance(theirs, Map):
+            return merged(mine, theirs, deep)
+        if isinstance(mine, Seq) and isinstance(theirs, Seq):
+            return joined(mine, theirs)
+    return mine
+
+
+MERGE_KEYS = {"<<": shallow, "<<<": deep}
 
 
 def with_merges(node: Map) -> Map:
@@ -64,7 +85,7 @@ def with_merges(node: Map) -> Map:
 
     As in Timeloop's front end, a list written after the merge key is kept; a list written before is joined.
     """
-    for key, deep in MERGE_KEYS.items():
+    for key, both in MERGE_KEYS.items():
         if key in node:
             value, where, base = node[key], node.at(key), Map(where=node.at(key))
             sources = value if isinstance(value, Seq) else [value]
@@ -73,30 +94,12 @@ def with_merges(node: Map) -> Map:
             for source in sources:
                 if not isinstance(source, Map):
                     raise where.error(f"found {kind_of(source)}", "a mapping or a list of mappings")
-                base = merged(base, source, deep)
+                base = merged(base, source, both)
             later = list(node)[list(node).index(key) + 1:]
             own = {name: value for name, value in node.items() if name != key}
-            node = merged(Map(own, where=node.where, tag=node.tag, places=node.places), base, deep)
+            node = merged(Map(own, where=node.where, tag=node.tag, places=node.places), base, both)
             node.update({name: own[name] for name in later if isinstance(own[name], Seq)})
     return node
-
-
-def merged(mine: Map, theirs: Map, deep: bool) -> Map:
-    """One mapping completed by another, whose entries do not win.
-
-    Where `deep`, under a common key mappings merge and lists join (mine first), unless mine is tagged `!nomerge`.
-    """
-    items, places = dict(mine), dict(mine.places)
-    for key, value in theirs.items():
-        own = items.get(key)
-        if key not in items:
-            items[key], places[key] = value, theirs.at(key)
-        elif deep and getattr(own, "tag", None) != NO_MERGE_TAG:
-            if isinstance(own, Map) and isinstance(value, Map):
-                items[key] = merged(own, value, deep)
-            elif isinstance(own, Seq) and isinstance(value, Seq):
-                items[key] = joined(own, value)
-    return Map(items, where=mine.where, tag=mine.tag, places=places)
 
 
 def joined(first: Seq, second: Seq) -> Seq:
@@ -104,12 +107,9 @@ def joined(first: Seq, second: Seq) -> Seq:
     return placed_list([*first.placed(), *second.placed()], first.where, first.tag)
 
 
-MAX_NODES = 250_000
-"""Values in one document, aliases written out, a plain safety limit."""
-MAX_DEPTH = 100
-"""Levels of nesting in one document, aliases written out. A safety limit far below Python's on recursion."""
-INCLUDED_TAG = "!include_loaded"
-"""`!include_loaded 3` is replaced by the fourth of the `included` values."""
+MAX_NODES = 250_000  # values in one document, aliases written out, a plain safety limit
+MAX_DEPTH = 100  # levels of nesting, aliases written out: a safety limit far below Python's on recursion
+INCLUDED_TAG = "!include_loaded"  # `!include_loaded 3` is replaced by the fourth of the `included` values
 _CORE = "tag:yaml.org,2002:"
 _LOCAL_TAG = re.compile(r"![A-Za-z_][\w-]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -275,8 +275,7 @@ def _scalar(event: Any, where: Where) -> Any:
             raise where.error(f'found "{text[:40]}"', f"!!{name}")
         return value
     if tag in ("!include", "!includedir"):
-        raise where.error(f'the tag "{tag}" is not supported',
-                          "{{include('file.yaml')}}, {{include_all('folder/*')}}")
+        raise where.error(f'the tag "{tag}" is not supported', "{{include('file.yaml')}}, {{include_all('folder/*')}}")
     if _LOCAL_TAG.fullmatch(tag) and text == "":
         return Map(where=where, tag=tag)
     raise where.error(f'the tag "{_shown(tag)}" on "{text[:40]}"', "such tags on mappings and lists only")

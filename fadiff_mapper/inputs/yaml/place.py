@@ -13,8 +13,7 @@ from typing import NamedTuple
 from fadiff_mapper.base.errors import MOST_PROBLEMS, SpecError
 from fadiff_mapper.base.standard_streams import printable
 
-MOST_SHOWN = 1000
-"""Characters of one part of a message."""
+MOST_SHOWN = 1000  # characters of one part of a message
 
 
 class Where(NamedTuple):
@@ -59,8 +58,7 @@ class Oddity:
     subject: str  # the key or text in question; a file with the same one several times gets one warning
     found: str  # the mistake in words, with the nearest accepted key
     accepted: str  # the accepted alternatives
-    # The treatment that Timeloop gives it, for the warning; empty where `found` says so already.
-    outcome: str = "Timeloop ignores it"
+    outcome: str = "Timeloop ignores it"  # its treatment, for the warning; empty where `found` says so
 
 
 @dataclass(frozen=True)
@@ -97,5 +95,4 @@ class Leniency:
                      for text, places in self.collected.values())
 
 
-STRICT = Leniency(strict=True)
-"""Refuses every oddity."""
+STRICT = Leniency(strict=True)  # refuses every oddity

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 # Plain safety limits.
-MAX_UNITS = 1_000_000
-"""Work of one file with all it includes: loop steps, calls, elements, and characters in portions of 16."""
-MAX_SECONDS = 5.0
-"""Seconds of processor time for one file with all it includes, so that a busy machine changes nothing."""
+MAX_UNITS = 1_000_000  # work of a file with all it includes: steps, calls, elements, characters in portions of 16
+MAX_SECONDS = 5.0  # seconds of processor time for one file with all it includes, so that a busy machine changes nothing
 
 
 @dataclass

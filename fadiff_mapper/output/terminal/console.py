@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task
 from rich.table import Table
 from rich.text import Text
 
@@ -61,28 +58,9 @@ def table(title: str, *columns: str, text: int = 1, rows: Iterable[Iterable[obje
     return table
 
 
-class Description(ProgressColumn):
-    """A search's message, literally: rich's own column would read names in it as markup."""
-
-    def render(self, task: Task) -> str:
-        return task.description
-
-
-@contextmanager
-def progress_line(what: str, quiet: bool, *columns: ProgressColumn) -> Iterator[Callable[..., None]]:
-    """Shows a search's messages, first `what`, and nothing after its end; silent without a terminal or if `quiet`.
-
-    Yields:
-        A function that takes `description`, `completed`, `advance` and `total` of `rich.progress.Progress.update`.
-    """
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
-        yield lambda **_: None
-        return
-    terminal = Screen(stderr=True)
-    spinner = SpinnerColumn("line" if terminal.options.ascii_only else "dots")
-    with Progress(spinner, Description(), *columns, console=terminal, transient=True) as line:
-        task = line.add_task(what, total=None)
-        yield lambda **state: line.update(task, **state)
+def short(value: object) -> str:
+    """The value of a parameter; real numbers with six digits."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def print_sources(what: str, sources: Mapping[str, str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fadiff_mapper.inference.infer import InferenceResult
-from fadiff_mapper.output.inference_files import per_token
 from fadiff_mapper.output.terminal.console import Screen, table
 from fadiff_mapper.workload.coverage import folded_in_words
 
@@ -12,7 +11,7 @@ def print_inference(result: InferenceResult, written_to: str) -> None:
     """Prints the numbers of every batch, what bounds its time, and all operations that are not counted."""
     out, rows = Screen(), []
     for outcome in result.batches:
-        ends = per_token(outcome)
+        ends = outcome.further_token_s
         bounds = result.shares(outcome.batch, "bound")
         rows.append((outcome.batch, f"{outcome.first_token_s:.4g}",
                      f"{1e3 * ends[0]:.4g} to {1e3 * ends[1]:.4g}" if ends else "-", f"{outcome.tokens_per_s:.4g}",

@@ -1,117 +1,17 @@
-"""Layers on the terminal: an input as understood, a search as it runs, its results, and their explanation.
-
-A first mapping is on disk before any result is printed, or a module for printing loaded.
-"""
+"""Layers on the terminal: the numbers of a mapping, the results of a search, and their explanation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from decimal import Decimal
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import TimeElapsedColumn
-
-from fadiff_mapper.inputs.native.tables import areas
-from fadiff_mapper.inputs.spec.constraints import LoopConstraint
-from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.inputs.spec.tables import compute_energy, energy_sources, storage_energy
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output.run_files import map_txt
-from fadiff_mapper.output.terminal.console import (
-    Screen,
-    print_corrected,
-    print_notes,
-    print_sources,
-    progress_line,
-    table,
-)
-from fadiff_mapper.search.explanation.explain_run import FinishedRun, RunExplanation
-from fadiff_mapper.search.mapspace.build import build_mapspace, size
-from fadiff_mapper.search.mapspace.conflicts import conflicts
+from fadiff_mapper.output.terminal.console import Screen, print_corrected, print_notes, print_sources, table
 
 if TYPE_CHECKING:
-    from fadiff_mapper.search.options import Progress
+    from fadiff_mapper.search.explanation.explain_run import FinishedRun, RunExplanation
     from fadiff_mapper.search.result import Result
-
-
-def print_spec(spec: Spec) -> int:
-    """Prints problem, levels with energies, constraints, map space and notes of an input.
-
-    Returns the exit code: 1 if no mapping can meet the constraints, else 0.
-    """
-    out = Screen()
-    space = build_mapspace(spec.arch, spec.problem, spec.constraints)
-    levels: list[tuple[object, ...]] = []   # one row each, and one for the arithmetic
-    for index, level in reversed(list(enumerate(spec.arch.levels))):
-        energy, (x, y) = storage_energy(level, spec.tables), spec.arch.fanout(index)
-        bandwidth = "/".join(f"{value:g} {port}" for port, value in (
-            ("shared", level.shared_bandwidth), ("read", level.read_bandwidth),
-            ("write", level.write_bandwidth)) if value)
-        levels.append((level.name, level.kind, level.instances, f"{x} x {y}" if x * y > 1 else "-",
-                       "unlimited" if level.usable is None else level.usable, level.word_bits, level.block_size,
-                       bandwidth or "unlimited", *(
-                           f"{getattr(energy, action):.6g}{'*' if action in energy.built_in else ''}"
-                           for action in ("read", "fill", "update", "leak"))))
-    mac, (price, built_in) = spec.arch.arithmetic, compute_energy(spec.arch.arithmetic, spec.tables)
-    levels.append((mac.name, mac.kind, mac.instances, "-", "-", mac.word_bits, "-", "-",
-                   f"{price:.6g}{'*' if built_in else ''}"))
-    bounds = " ".join(f"{name}={bound}" for name, bound in spec.problem.bounds.items())
-    out.print(f"problem {spec.problem.name}: {bounds}, {spec.problem.computes} multiply-accumulates")
-    for ds in spec.problem.dataspaces:
-        ranks = ", ".join(" + ".join(f"{t.coefficient}*{t.dimension}" if t.name else t.dimension for t in rank)
-                          for rank in ds.ranks)
-        written = ", written" if ds.read_write else ""
-        bits = f" of {float(ds.bits.element):g} bits" if ds.bits else ""
-        out.print(f"  {ds.name}[{ranks}]: {spec.problem.tensor_size(ds)} words{bits}{written}")
-    out.print(table("levels, outermost first", "level", "class", "instances", "fan-out", "words", "word bits", "block",
-                    "bandwidth", "pJ read", "pJ fill", "pJ update", "pJ leak", text=2, rows=levels,
-                    caption="energies per vector access; * is Timeloop's built-in value"))
-    print_sources("energies", energy_sources(spec.arch, spec.tables))
-    for unit in spec.arch.units:
-        out.print(f"unit {unit.name} below {spec.arch.levels[unit.level].name}: {unit.instances} x {unit.lanes} lanes; "
-                  + ", ".join(f"{name} {each.cycles:g} cycles {each.energy:.6g} pJ"
-                              for name, each in unit.operations.items()))
-        print_sources(f"energies of {unit.name}", {name: each.source for name, each in unit.operations.items()})
-    found = areas(spec.arch, spec.tables)
-    if total := sum(area.total for area in found.values()):
-        parts = ", ".join(f"{name} {area.total / 1e6:.4g}" for name, area in found.items() if area.total)
-        out.print(f"area {total / 1e6:.6g} mm^2: {parts}")
-        print_sources("areas", {name: area.source for name, area in found.items() if area.source})
-    out.print(table("constraints in force", "level", "temporal", "spatial", "keep", "bypass", "open", text=6, rows=(
-        (level.name, _loops(constraint.temporal), _loops(constraint.spatial) if level.fanout != (1, 1) else "-",
-         *(", ".join(sorted(names)) for names in (level.keep, level.bypass, level.open)))
-        for level, constraint in reversed(list(zip(space.levels, spec.constraints.levels, strict=True))))))
-    counts = size(space)
-    out.print(f"map space: {_about(counts.total)} = {_exactly(counts.factorizations)} factorizations "
-              f"* {_exactly(counts.permutations)} orders * {_exactly(counts.bypass)} keep/bypass "
-              f"* {_exactly(counts.splits)} splits")
-    if spec.mapping is not None:
-        out.print("mapping: given")
-    print_notes(spec)
-    reasons = conflicts(space)
-    for reason in reasons:
-        out.print(f"no mapping can meet the constraints: {reason}")
-    return 1 if reasons else 0
-
-
-def _about(number: int) -> str:
-    """A whole number of any size with four digits."""
-    return f"{number:.4g}" if number < 10 ** 300 else f"{Decimal(number):.4g}"
-
-
-def _exactly(number: int) -> str:
-    """A whole number in full, unless it would fill the screen."""
-    return str(number) if number < 10 ** 60 else _about(number)
-
-
-def _loops(constraint: LoopConstraint) -> str:
-    """The constraint on the temporal or spatial loops of one level; orders begin with the innermost loop."""
-    limits = (("=", constraint.fixed), (">=", constraint.minimum), ("<=", constraint.maximum))
-    parts = [f"{name}{sign}{value}" for sign, factors in limits for name, value in factors.items()]
-    if constraint.inner or constraint.outer:
-        parts.append("order " + " ".join((*constraint.inner, "..", *constraint.outer)))
-    return " ".join(parts + ([f"split {constraint.split}"] if constraint.split is not None else []))
 
 
 def print_stats(stats: Stats) -> None:
@@ -181,26 +81,6 @@ def print_results(names: Sequence[str], results: Sequence[Result], folder: str) 
         print_corrected(results, names)
     for status in dict.fromkeys(result.status for result in results):
         out.print(status)
-
-
-@contextmanager
-def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progress], None]]:
-    """A line on the terminal that follows the best mappings so far; silent without a terminal or if `quiet`.
-
-    Yields:
-        A function to call with a problem's index and its progress.
-    """
-    latest: dict[int, Progress] = {}
-    with progress_line("searching", quiet, TimeElapsedColumn()) as update:
-
-        def show(index: int, step: Progress) -> None:
-            latest[index] = step
-            value = "no legal mapping yet" if step.metric_value is None else f"best {step.metric_value:.6g}"
-            name = f"{names[index]}: " if len(names) > 1 else ""
-            legal = f", {sum(seen.legal for seen in latest.values())} of {len(names)} mapped" if len(names) > 1 else ""
-            spent = sum(seen.evaluations for seen in latest.values())
-            update(description=f"{name}{step.stage}: {value} ({spent} evaluations{legal})")
-        yield show
 
 
 SHOWN = 1e-6  # elasticities below this are left out of the table: they round to 0 in its four decimals

@@ -1,15 +1,11 @@
-"""Networks on the terminal: a network, and its plan, during the search and at its end."""
+"""Networks on the terminal: a network, and its plan."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.progress import ProgressColumn, Task
-
-from fadiff_mapper.output.terminal.console import Screen, print_corrected, progress_line, table
+from fadiff_mapper.output.terminal.console import Screen, print_corrected, table
 from fadiff_mapper.workload import Workload, coverage
 
 if TYPE_CHECKING:
@@ -48,32 +44,6 @@ def print_network(network: Workload, written_to: str) -> None:
 
 
 MOST_GROUPS = 100  # groups that are printed at most: longer tables take a second, and nobody reads them
-
-
-@contextmanager
-def progress(quiet: bool, time_limit: float | None = None) -> Iterator[Callable[[str, float], None]]:
-    """A line on the terminal with the stage, the best value so far and the time; silent without a terminal or if
-    `quiet`.
-
-    With a time limit, in seconds, the line shows the remaining time.
-
-    Yields:
-        A function to call with the name of a stage and the network's metric.
-    """
-    with progress_line("searching the layers", quiet, TimeColumn(time_limit)) as update:
-        yield lambda stage, value: update(description=f"{stage}: best {value:.6g}")
-
-
-class TimeColumn(ProgressColumn):
-    """The remaining seconds of a limit or, without a limit, the seconds since the start."""
-
-    def __init__(self, time_limit: float | None) -> None:
-        super().__init__()
-        self.time_limit = time_limit
-
-    def render(self, task: Task) -> str:
-        spent = task.elapsed or 0.0
-        return f"{spent:.0f} s" if self.time_limit is None else f"{max(self.time_limit - spent, 0.0):.0f} s left"
 
 
 def group_loops(group: FusedGroup) -> str:

@@ -42,6 +42,7 @@ from fadiff_mapper.model.evaluate import EXACT, Evaluation, evaluate_one
 from fadiff_mapper.model.loop_nest import Nest, active_parts
 from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer
 from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
+from fadiff_mapper.model.stats import Stats
 
 PRICES = ("read", "fill", "update", "leak", "compute_energy")
 BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
@@ -297,33 +298,24 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: O
     return ShadowPrices(limits, -multipliers[paced:len(rows)], float(value), unexplained < UNCERTAIN)
 
 
-@dataclass(frozen=True)
-class RepeatedLayer:
-    """A mapped layer and how often it runs."""
-
-    runs: float       # Number of runs, weights included
-    spec: Spec        # The layer on its design
-    mapping: Mapping  # The mapping of one run
-    energy_pj: float  # Energy of one run in pJ
-    cycles: float     # Cycles of one run
-
-
-def combined_sensitivities(layers: Sequence[RepeatedLayer], stopped: Over = never) -> tuple[Sensitivity, ...]:
+def combined_sensitivities(layers: Sequence[tuple[float, Spec, Mapping, Stats]],
+                           stopped: Over = never) -> tuple[Sensitivity, ...]:
     """The nonzero sensitivities of the EDP of layers that run one after the other on one machine, largest elasticity
     first.
 
-    With E the sum of energies and T the sum of cycles, d(E T) = T dE + E dT for every constant. A sensitivity is
-    certain if it is certain in every layer. Raises FadiffError for a sparse design, OutOfTime.
+    `layers` are the number of runs of each, weights included, and the mapping of one with its statistics. With E the
+    sum of energies and T the sum of cycles, d(E T) = T dE + E dT for every constant. A sensitivity is certain if it is
+    certain in every layer. Raises FadiffError for a sparse design, OutOfTime.
     """
-    energy = sum(layer.runs * layer.energy_pj for layer in layers)
-    cycles = sum(layer.runs * layer.cycles for layer in layers)
+    energy = sum(runs * stats.energy_pj for runs, *_, stats in layers)
+    cycles = sum(runs * stats.cycles for runs, *_, stats in layers)
     total: dict[tuple[str, str], Sensitivity] = {}
-    for layer in layers:
+    for runs, spec, mapping, _ in layers:
         for metric, factor in (("energy", cycles), ("delay", energy)):
             if stopped():
                 raise OutOfTime
-            for found in mapping_sensitivities(layer.spec, layer.mapping, metric):
-                slope = layer.runs * factor * found.derivative
+            for found in mapping_sensitivities(spec, mapping, metric):
+                slope = runs * factor * found.derivative
                 key = found.level, found.constant
                 before = total.get(key) or replace(found, derivative=0.0)
                 total[key] = replace(before, derivative=before.derivative + slope,

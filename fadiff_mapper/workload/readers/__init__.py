@@ -2,6 +2,5 @@
 
 `load_network` finds the reader of a source. `network_text` reads and writes network files, `problem_folder` reads
 folders. `onnx_model` and `torch_program` walk the graph of a framework; `onnx_operators` and `torch_operators` turn its
-operators into nodes; `assembly` and `convolutions` build nodes for both. Every reader ends in `graph.build_workload`,
-which checks the network.
+operators into nodes; `assembly` and `convolutions` build nodes for both. Every reader ends in `graph.build_workload`.
 """

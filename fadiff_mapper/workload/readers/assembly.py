@@ -7,8 +7,7 @@ that is computed from them) have no node: an operator's data space that is a con
 Convolutions and recurrent layers are in `convolutions`.
 
 The functions that add nodes take the network under construction, a name for the nodes, the values that are read, and
-the shape of the result, which they return. Names are made unique; where factors of a product do not fit, they raise
-SpecError.
+the shape of the result, which they return. Names are made unique; factors of a product that do not fit are a SpecError.
 """
 
 from __future__ import annotations
@@ -103,8 +102,7 @@ class Assembly:
 
     def unknown(self, name: str, what: str, operands: Sequence[Tensor], shapes: Sequence[Shape | None],
                 macs: int | None = None, possible: int | None = None) -> list[Tensor]:
-        """Adds the results of an operation that is not understood, a node for each, all multiply-accumulates on the
-        first.
+        """Adds a node for each result of an operation that is not understood, the first with all multiply-accumulates.
 
         Constants among the operands are no inputs of the nodes; extents in `shapes` are None where they are not known.
         Where its multiply-accumulates `macs` are not known, `possible` says how many it may well have, by default the
@@ -202,14 +200,14 @@ class Call:
         """Adds a node that is not understood for the first result."""
         return self.to.unknown(self.name, self.operator, self.tensors, self.outs[:1], macs)[0]
 
-    def pointwise(self, joins: Mapping[str, str], names: Mapping[str, str]) -> Tensor:
-        """Points of one tensor by themselves, or of several tensors joined, by tables of names for joins and for
-        others; constants (scales, zero points of integers) count only in operators that join by their name."""
-        if self.operator in joins:
-            return self.node(joins[self.operator], self.tensors)
+    def pointwise(self, op: str) -> Tensor:
+        """Points of one tensor by themselves, or of several tensors joined; constants (scales, zero points of integers)
+        count only where the operation itself joins."""
+        if KIND[op] == "join":
+            return self.node(op, self.tensors)
         read = [tensor for tensor in self.tensors if tensor.node]
         single = len(read) == 1 and (not read[0].known or self.outs[0] in (None, read[0].shape))
-        return self.node(names.get(self.operator, "elementwise") if single else "combine", read)
+        return self.node(op if single else "combine", read)
 
     def product(self, a: Tensor, b: Tensor) -> Tensor:
         """A matrix product."""
@@ -285,8 +283,7 @@ def attention(to: Assembly, name: str, operands: Sequence[Tensor], mask: Tensor 
 
 
 def for_heads(to: Assembly, name: str, t: Tensor, heads: Shape) -> Tensor:
-    """Keys or values [..., heads, tokens, size] with one head for each of the queries, of these leading extents:
-    neighbours share one."""
+    """Keys or values [..., heads, tokens, size] with as many heads as the queries; neighbouring heads share one."""
     own, matrix = t.shape[:-2], t.shape[-2:]
     if own[:-1] == heads[:-1] and own and 1 < own[-1] < heads[-1] and heads[-1] % own[-1] == 0:
         apart = to.reshape(f"{name}.heads", t, (*own, 1, *matrix))
@@ -360,8 +357,7 @@ def axis_of(dim: Any, rank: int) -> int:
 
 # Tensors are multiplied from left to right, as ONNX Runtime does, and PyTorch without opt_einsum.
 
-Term: TypeAlias = tuple[str, ...]
-"""The letters of a tensor's axes; axes under dots are "1", "2", ... from the last one on."""
+Term: TypeAlias = tuple[str, ...]  # letters of a tensor's axes; under dots "1", "2", ... from the last axis on
 
 
 def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], shape: Shape) -> Tensor:
@@ -528,8 +524,8 @@ def recognise_products(to: Assembly, outputs: Sequence[str]) -> None:
         single = node.kind in ("opaque", "reshape", "transpose", "pointwise") and len(set(node.inputs)) == 1
         least[node.name] = min(points, least[node.inputs[0]]) if single else points
         axes = _summed_axes(node, by_name)
-        join, scaled = _join(to, node, by_name, readers) if axes else (None, False)
-        factors = _factors(to, join, by_name) if join else []
+        join, scaled = _join(node, by_name, readers) if axes else (None, False)
+        factors = _factors(join, by_name) if join else []
         if join and join.shape and factors:
             both = scaled and any(min(factor.shape[axis] for factor in factors) > 1 for axis in axes)
             repeated = [math.prod(factor.shape) < math.prod(join.shape) for factor in factors]
@@ -603,8 +599,7 @@ def _carriers(node: Node, by_name: Mapping[str, Node]) -> list[str]:
             or math.prod(shape) == math.prod(node.shape)]
 
 
-def _join(to: Assembly, node: Node, by_name: Mapping[str, Node],
-          readers: Mapping[str, int]) -> tuple[Node | None, bool]:
+def _join(node: Node, by_name: Mapping[str, Node], readers: Mapping[str, int]) -> tuple[Node | None, bool]:
     """The join of two tensors behind a reduction, and whether it is a product that is at most scaled on the way.
 
     Only steps point by point of one tensor lie on the way (and rearrangements, behind which it counts as no product),
@@ -626,9 +621,8 @@ def _constants(node: Node) -> list[Tensor]:
     return [Tensor(shape) for shape in node.constants if math.prod(shape) > 1]
 
 
-def _factors(to: Assembly, join: Node, by_name: Mapping[str, Node]) -> list[Tensor]:
-    """The two operands of a join before they are repeated, with as many axes as it has; none where there are more, or
-    shapes are not known."""
+def _factors(join: Node, by_name: Mapping[str, Node]) -> list[Tensor]:
+    """The two operands of a join before repetition, with as many axes as it has; none unless two are known."""
     found: list[Tensor] = []
     for name in dict.fromkeys(join.inputs):
         source = by_name[name]

@@ -19,31 +19,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product as combinations
 
-from fadiff_mapper.workload import make_operator
+from fadiff_mapper.workload import Window, make_operator
 from fadiff_mapper.workload.node import NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import Shape, sliding
 from fadiff_mapper.workload.readers.assembly import Assembly, Call, Tensor, for_heads, linear, product
 from fadiff_mapper.workload.window_slide import WindowSlide
 
-Pads = tuple[tuple[int, int], ...]  # padding (before, after) per sliding axis
+# The window of a transposed convolution has as stride the outputs from one input to the next, as padding the outputs
+# that are cut off, and as dilation the outputs from one point of the kernel to the next.
 
-
-@dataclass(frozen=True)
-class Sliding:
-    """Movement of a convolution's kernel, one entry per sliding axis."""
-
-    stride: Shape  # inputs from one output to the next; of a transposed convolution outputs from one input to the next
-    pad: Pads  # zeros before the first and after the last input; of a transposed convolution outputs that are cut off
-    dilation: Shape  # inputs (outputs) from one point of the kernel to the next
-    groups: int = 1  # groups of channels that are convolved apart
-
-
-def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Sliding, shape: Shape) -> Tensor:
+def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, window: Window, groups: int,
+                shape: Shape) -> Tensor:
     """Adds a convolution of an image [N, channels, extent...], whose batch axis may be missing, with weights [out, in /
-    groups, kernel...].
+    groups, kernel...], which convolve so many groups of channels apart.
 
-    One sliding axis has Q = 1, three are Z, P and Q. Over more axes it is not understood, but its multiply-accumulates
-    are known all the same.
+    One sliding axis has Q = 1, three are Z, P and Q. More axes are not understood, but counted all the same.
     """
     kernel = weight.shape[2:]
     if len(kernel) not in (1, 2, 3):
@@ -54,20 +44,20 @@ def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Slidi
     image = to.reshape(f"{name}.image", x, batch + x.shape + flat)
     filters = to.reshape(f"{name}.filters", weight, weight.shape + flat)
     n, _, *points = batch + shape + flat
-    m, c, grouped = weight.shape[0] // slide.groups, weight.shape[1], slide.groups > 1
+    m, c, grouped = weight.shape[0] // groups, weight.shape[1], groups > 1
     op = ("depthwise" if grouped and len(kernel) < 3 and m == c == 1 else
           ("grouped_conv" if grouped else "conv") + ("3d" if len(kernel) == 3 else ""))
     axes = sliding(op)
-    dims = {"N": n, **({"G": slide.groups} if grouped else {}), "M": m, "C": c,
+    dims = {"N": n, **({"G": groups} if grouped else {}), "M": m, "C": c,
             **dict(zip([axis[0] for axis in axes], points, strict=True)),
             **dict(zip([axis[1] for axis in axes], filters.shape[2:], strict=True))}
-    layer = make_operator(op, dims, slide.stride + flat, slide.dilation + flat, where=to.where)
-    return to.operator(name, layer, {"Inputs": image, "Weights": filters}, shape, (*slide.pad, *((0, 0) for _ in flat)))
+    layer = make_operator(op, dims, window.stride + flat, window.dilation + flat, where=to.where)
+    return to.operator(name, layer, {"Inputs": image, "Weights": filters}, shape,
+                       (*window.pad, *((0, 0) for _ in flat)))
 
 
 def deformable_convolution(call: Call, weight: Tensor, groups: int) -> Tensor:
-    """Adds a convolution whose points are picked by computed offsets: gathered points, and a product over them with
-    weights [out, in / groups, kernel...]."""
+    """Adds a convolution at computed offsets: gathered points times weights [out, in / groups, kernel...]."""
     to, name = call.to, call.name
     (n, m), points, taps = call.out[:2], math.prod(call.out[2:]), math.prod(weight.shape[1:])
     columns = to.node(f"{name}.points", "gather", call.tensors, (n, groups, points, taps))
@@ -102,7 +92,8 @@ def phases(outputs: int, kernel: int, stride: int, pad: int, dilation: int) -> C
     return found
 
 
-def transposed_convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Sliding, shape: Shape) -> Tensor:
+def transposed_convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, window: Window, groups: int,
+                           shape: Shape) -> Tensor:
     """Adds a transposed convolution, likewise, as convolutions of the outputs' phases, and a node that interleaves
     them; where all are one convolution, its channels are moved among the points."""
     kernel = weight.shape[2:]
@@ -111,20 +102,21 @@ def transposed_convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, s
     kinds = [phases(outputs, taps, stride if extent > 1 else max(stride, WindowSlide(taps, 1, dilation).reach(1)),
                     before, dilation)  # from a single input no stride is ever taken: one at which no taps meet
              for outputs, taps, stride, (before, _), dilation, extent in
-             zip(out[2:], kernel, slide.stride, slide.pad, slide.dilation, image.shape[2:], strict=True)]
+             zip(out[2:], kernel, window.stride, window.pad, window.dilation, image.shape[2:], strict=True)]
     single = all(len(kind) == 1 for kind in kinds)
     parts: list[Tensor] = []
     for chosen in combinations(*(kind.items() for kind in kinds)):
         if not all(phase.taps for phase, _ in chosen):
             continue  # outputs that no input adds to
         side_by_side = math.prod(times for _, times in chosen)
-        taken = (out[1] * side_by_side, weight.shape[0] // slide.groups, *(phase.taps for phase, _ in chosen))
+        taken = (out[1] * side_by_side, weight.shape[0] // groups, *(phase.taps for phase, _ in chosen))
         filters = Tensor(taken) if weight.constant else to.node(f"{name}.taps", "slice", [weight], taken)
         pad = tuple((-phase.first, WindowSlide(phase.taps, 1, phase.dilation).reach(phase.outputs) - extent
                      + phase.first) for (phase, _), extent in zip(chosen, image.shape[2:], strict=True))
-        unit = Sliding((1,) * len(kernel), pad, tuple(phase.dilation for phase, _ in chosen), slide.groups)
+        unit = Window(taken[2:], (1,) * len(kernel), pad, tuple(phase.dilation for phase, _ in chosen))
         points = (out[0], out[1] * side_by_side, *(phase.outputs for phase, _ in chosen))
-        parts.append(convolution(to, name if single else f"{name}.phase{len(parts)}", image, filters, unit, points))
+        parts.append(convolution(to, name if single else f"{name}.phase{len(parts)}", image, filters, unit, groups,
+                                 points))
     if not single or not parts:
         return to.node(name, "interleave", parts, shape)
     factors, rank = [kind.total() for kind in kinds], len(kinds)  # [N, M * factors..., extent...] spread
@@ -143,23 +135,24 @@ def transposed_convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, s
 # attention o = p v, p = softmax(q k^T)
 #                               q k^T once more, dv = p^T do, dp = do v^T, dq = ds k, dk = ds^T q: five products
 
-def convolution_gradients(to: Assembly, name: str, operands: Sequence[Tensor], slide: Sliding, transposed: bool,
-                          wanted: Sequence[bool]) -> list[Tensor]:
+def convolution_gradients(to: Assembly, name: str, operands: Sequence[Tensor], window: Window, groups: int,
+                          transposed: bool, wanted: Sequence[bool]) -> list[Tensor]:
     """Adds the gradients of input, weights and bias, as far as they are wanted, from the operands: the gradient of the
     output, the input and the weights. Constants, which carry nothing on, replace the others."""
     gradient, x, weight = operands
     back = convolution if transposed else transposed_convolution
     channels, every = gradient.shape[1], (0, *range(2, len(gradient.shape)))
     return [
-        back(to, f"{name}.input", gradient, weight, slide, x.shape) if wanted[0] else Tensor(x.shape),
-        (_weights(to, f"{name}.weights", *((gradient, x) if transposed else (x, gradient)), slide, weight.shape)
-         if wanted[1] else Tensor(weight.shape)),
+        back(to, f"{name}.input", gradient, weight, window, groups, x.shape) if wanted[0] else Tensor(x.shape),
+        (_weights(to, f"{name}.weights", *((gradient, x) if transposed else (x, gradient)), window, groups,
+                  weight.shape) if wanted[1] else Tensor(weight.shape)),
         to.node(f"{name}.bias", "sum", [gradient], (channels,), every) if wanted[2] else Tensor((channels,))]
 
 
-def _weights(to: Assembly, name: str, image: Tensor, kernel: Tensor, slide: Sliding, shape: Shape) -> Tensor:
+def _weights(to: Assembly, name: str, image: Tensor, kernel: Tensor, window: Window, groups: int,
+             shape: Shape) -> Tensor:
     """The gradient of weights [out, in / groups, taps...]: of an image [N, in, ...] and a kernel [N, out, ...]."""
-    n, groups, rank = image.shape[0], slide.groups, len(image.shape)
+    n, rank = image.shape[0], len(image.shape)
 
     def put(tag: str, x: Tensor, channels: int, order: tuple[int, ...]) -> Tensor:
         apart = to.reshape(f"{name}.{tag}_groups", x, (n, groups, channels, *x.shape[2:]))
@@ -169,18 +162,18 @@ def _weights(to: Assembly, name: str, image: Tensor, kernel: Tensor, slide: Slid
         return to.reshape(f"{name}.{tag}", moved, (*lead, *x.shape[2:]))
     data, taps = put("image", image, shape[1], (2, 1, 0)), put("kernel", kernel, shape[0] // groups, (1, 2, 0))
     reads = [WindowSlide(size, 1, stride).reach(1) + (extent - 1) * dilation
-             for size, stride, dilation, extent in zip(kernel.shape[2:], slide.stride, slide.dilation, shape[2:],
+             for size, stride, dilation, extent in zip(kernel.shape[2:], window.stride, window.dilation, shape[2:],
                                                        strict=True)]
     pad = tuple((before, read - extent - before)  # points that no window reached are cut off
-                for (before, _), read, extent in zip(slide.pad, reads, image.shape[2:], strict=True))
-    turned = replace(slide, stride=slide.dilation, dilation=slide.stride, pad=pad)
-    made = convolution(to, name, data, taps, turned, (shape[1], shape[0], *shape[2:]))
+                for (before, _), read, extent in zip(window.pad, reads, image.shape[2:], strict=True))
+    turned = Window(kernel.shape[2:], window.dilation, pad, window.stride)
+    made = convolution(to, name, data, taps, turned, groups, (shape[1], shape[0], *shape[2:]))
     return to.transpose(f"{name}.back", made, (1, 0, *range(2, rank)))
 
 
 def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Sequence[Tensor]) -> list[Tensor]:
-    """Adds the gradients of queries, keys and values, the operands of `assembly.attention`, each of its shape, from
-    of the output, [..., heads, tokens, size]."""
+    """Adds the gradients of queries, keys and values, the operands of `assembly.attention`, each of its operand's
+    shape, from the gradient of the output, [..., heads, tokens, size]."""
     q, heads = operands[0], operands[0].shape[:-2]
     k, v = (for_heads(to, f"{name}.{what}", t, heads) for what, t in zip(("keys", "values"), operands[1:], strict=True))
     scores = (*heads, q.shape[-2], k.shape[-2])
@@ -200,9 +193,8 @@ def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Seq
             summed("dv_shared", of_values, operands[2].shape)]
 
 
-# A layer of T steps is two products. The gates' part that comes from the layer's inputs is one product over all
-# steps; the part that comes from the state is a product of one step, repeated T times, each run behind the one
-# before:
+# A layer of T steps is two products. The gates' part that comes from the layer's inputs is one product over all steps;
+# the part from the state is a product of one step, repeated T times, each run behind the one before:
 #
 # x [T, N, in] -> gates [T, N, gates * hidden]  one product of T * N rows
 # states [T, N, out] -> [T, N, gates * hidden]  T products of N rows, which read the state's weights T times
@@ -251,8 +243,7 @@ def repeated(to: Assembly, name: str, body: Assembly, times: int, operands: Sequ
     """Adds the operators of a loop's body, each repeated for all passes.
 
     `body` has the nodes of one pass, `shapes` the extents of the loop's results; `in_turn` is False where no pass reads
-    a result of another. Each result is computed from all operators. No tile is followed within a pass, nor from or into
-    the loop.
+    a result of another. Each result is computed from all operators. No tile is followed within, into or from the loop.
     """
     between, what, where = "recurrence" if in_turn else "other", "loop", to.where
     made: list[Tensor] = []

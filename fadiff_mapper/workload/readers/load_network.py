@@ -56,28 +56,28 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         SpecError: a mistake in the source, with its place.
         FadiffError: a source of another kind.
     """
-    if not fold:
-        return load_network(source, example_inputs, example_kwargs=example_kwargs, dims=dims, shapes=shapes,
-                            values=values, busy_experts=busy_experts, name=name, bits=bits).unfolded()
-    typed = bits == "auto"
-    if isinstance(bits, Mapping):
-        return with_bits(load_network(
-            source, example_inputs, example_kwargs=example_kwargs, dims=dims, shapes=shapes, values=values,
-            busy_experts=busy_experts, name=name), with_places(dict(bits), Where("bits")))
-    if not (bits is None or typed):
+    if not (bits is None or bits == "auto" or isinstance(bits, Mapping)):
         raise FadiffError(f"bits: found {bits}; accepted: bits of an element by tensor, or auto")
     for key, shape in (shapes or {}).items():
         if not all(isinstance(size, int) and size > 0 for size in shape):
             raise FadiffError(f"shapes: found {key}: {list(shape)}; accepted: whole numbers >= 1")
-    example = [name for name, value in (("example_inputs", example_inputs), ("example_kwargs", example_kwargs))
-               if value is not None]
-    onnx = [name for name, value in (("dims", dims), ("shapes", shapes), ("values", values)) if value]
-    given = dims or {}, {key: tuple(shape) for key, shape in (shapes or {}).items()}, values or {}, typed
+    example = {"example_inputs": example_inputs, "example_kwargs": example_kwargs}
+    onnx = {"dims": dims or {}, "shapes": {key: tuple(shape) for key, shape in (shapes or {}).items()},
+            "values": values or {}}
+    network = _read(source, example, onnx, busy_experts, name, bits == "auto")
+    if isinstance(bits, Mapping):
+        network = with_bits(network, with_places(dict(bits), Where("bits")))
+    return network if fold else network.unfolded()
+
+
+def _read(source: Any, example: Mapping[str, Any], onnx: Mapping[str, Any], busy_experts: int | None,
+          name: str | None, typed: bool) -> Workload:
+    """The network of a source; `example` and `onnx` are the arguments for modules and for ONNX models."""
     if isinstance(source, str | os.PathLike):
         _refuse(example, source, "a torch.nn.Module")
         if not os.fspath(source).lower().endswith(".onnx"):
             _refuse(onnx, source, "an ONNX model")
-        read = _from_path(os.fspath(source), given, name)
+        read = _from_path(os.fspath(source), onnx, name, typed)
         return read if busy_experts is None else build_workload(
             read.name, spread_over(read.name, read.nodes, busy_experts), read.outputs, folded=read.folded)
     if busy_experts is not None and busy_experts < 1:
@@ -87,18 +87,18 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
     if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
         from fadiff_mapper.workload.readers.torch_program import read_module
         _refuse(onnx, source_type.__name__, "an ONNX model")
-        return read_module(source, example_inputs, example_kwargs, name, busy_experts, typed)
+        return read_module(source, example["example_inputs"], example["example_kwargs"], name, busy_experts, typed)
     if source_type.__name__ == "ModelProto" and source_type.__module__.startswith("onnx"):
         from fadiff_mapper.workload.readers.onnx_model import read_model
         _refuse(example, "an onnx.ModelProto", "a torch.nn.Module")
-        return read_model(source, name or source.graph.name or "onnx", Where("onnx model"), *given)
+        return read_model(source, name or source.graph.name or "onnx", Where("onnx model"), **onnx, typed=typed)
     raise FadiffError(f"a network: found {source_type.__name__}; accepted: {ACCEPTED}, an onnx.ModelProto, a "
                       "torch.nn.Module with example inputs, a torch.export.ExportedProgram")
 
 
-def _refuse(names: Sequence[str], source: object, accepted: str) -> None:
+def _refuse(arguments: Mapping[str, Any], source: object, accepted: str) -> None:
     """Raises FadiffError for arguments that do nothing for a source."""
-    if names:
+    if names := [name for name, value in arguments.items() if value is not None and value != {}]:
         raise FadiffError(f"{listed(names)}: found for {source}; accepted: {accepted}")
 
 
@@ -111,7 +111,7 @@ def with_bits(network: Workload, bits: Map) -> Workload:
     return build_workload(network.name, nodes, network.outputs, folded=network.folded)
 
 
-def _from_path(text: str, given: tuple[Any, Any, Any, bool], name: str | None) -> Workload:
+def _from_path(text: str, onnx: Mapping[str, Any], name: str | None, typed: bool) -> Workload:
     """The network of a path, by its suffix; a network file or a folder says its own name."""
     path = bundled_files.one_path(text)
     suffix = path.suffix.lower()
@@ -123,8 +123,8 @@ def _from_path(text: str, given: tuple[Any, Any, Any, bool], name: str | None) -
                           f'"network.yaml"){torch}')
     if suffix == ".onnx":
         from fadiff_mapper.workload.readers.onnx_model import read_model
-        return read_model(path, name or path.stem, Where(str(path)), *given)
-    if given[-1]:
+        return read_model(path, name or path.stem, Where(str(path)), **onnx, typed=typed)
+    if typed:
         raise FadiffError(f"bits: found auto for {text}, which says no types; accepted: an ONNX model or a PyTorch "
                           "module, or bits of an element by tensor")
     if path.is_dir():

@@ -14,28 +14,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.spec import keys
-from fadiff_mapper.inputs.spec.keys import LIST, MAP, TEXT, TRUTH, count, one, table, table_of, tables_of
+from fadiff_mapper.inputs.spec.keys import MAP, TEXT, TRUTH, count, one, table, table_of, tables_of
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.load import load_files
 from fadiff_mapper.inputs.yaml.located import (
     REQUIRED,
-    Check,
     Map,
     Reader,
-    T,
-    boolean,
+    Seq,
+    each,
     integer,
     mapping,
     natural,
-    one_of,
+    plain,
     positive,
-    sequence,
+    readers,
     text,
 )
 from fadiff_mapper.inputs.yaml.place import Where
@@ -45,7 +45,19 @@ from fadiff_mapper.workload.operations import COPIES
 from fadiff_mapper.workload.operator import TEMPLATES, problem_operator, sliding
 
 VERSION = 1  # version of the format
+DEFAULTS = {field.name: field.default for field in fields(Node)}  # what a file need not say of a node
 
+
+def _pad(value: Any, where: Where) -> tuple[int, int]:
+    """Padding along an axis: a number for both sides, or [before, after]."""
+    pair = each(integer)(value, where) if isinstance(value, list) else (natural(value, where),) * 2
+    if len(pair) != 2:
+        raise where.error(f"found {len(pair)} numbers", "[before, after]")
+    return pair[0], pair[1]
+
+
+EXTENTS, STEPS, WHOLE, PADS, SHAPES = (keys.kind(each(check), "list", type="array") for check in (
+    natural, positive, integer, _pad, each(natural)))  # a tensor may have no elements
 NETWORK = table(
     ("version", count(1), REQUIRED, f"version of the format: {VERSION}"),
     ("name", TEXT, REQUIRED, "its name"),
@@ -61,30 +73,30 @@ SHAPE = table(
     ("repeat", count(1), 1, "times that a node runs it back to back, such as heads of attention"),
     ("problem", table_of("problem"), None, "of `op: problem`: a problem of Timeloop"),
     ("dims", MAP, None, "of a template: the bounds of its dimensions"),
-    ("stride", LIST, None, "of a template: steps along its sliding axes; 1"),
-    ("dilation", LIST, None, "of a template: spaces along its sliding axes; 1"),
+    ("stride", STEPS, None, "of a template: steps along its sliding axes; 1"),
+    ("dilation", STEPS, None, "of a template: spaces along its sliding axes; 1"),
     ("densities", MAP, None, "of a template: densities by data space, as in [instance](#instance)"),
     ("bits", MAP, None, "of a template: bits by data space, as in [instance](#instance)"))
 NODE = table(
     ("name", TEXT, REQUIRED, "its name, and that of the tensor that it writes"),
     ("from", keys.NAMES, REQUIRED, "the tensors that it reads"),
-    ("out", LIST, None, "extents of its tensor"),
+    ("out", EXTENTS, None, "extents of its tensor"),
     ("shape", TEXT, None, "of an operator: the id of its shape; other nodes have `op`"),
     ("weights_from", TEXT, None, "of an operator: the tensor that is its second operand"),
     ("as", keys.NAMES, None, "of an operator: data spaces of the tensors read; Inputs"),
     ("experts", count(1), None, "of a repeated gemm: experts of which `repeat` are at work"),
     ("op", one(*(op for op in KIND if op != INPUT)), None, "what a node without multiply-accumulates does"),
     ("what", TEXT, None, "a remark, or the name of an operator that its framework has"),
-    ("pad", LIST, None, "of an operator or a pool: padding per sliding axis, or [before, after]"),
-    ("kernel", LIST, None, "of a pool: extents of its window"),
-    ("stride", LIST, None, "of a pool: steps of its window; its kernel"),
-    ("dilation", LIST, None, "of a pool: spaces of its window; 1"),
-    ("start", LIST, None, "of a slice: the first point along each of `axes`"),
-    ("step", LIST, None, "of a slice: the step along each of `axes`; 1"),
-    ("axes", LIST, None, "axes that are reduced, reordered, read whole, or cut"),
+    ("pad", PADS, None, "of an operator or a pool: padding per sliding axis, or [before, after]"),
+    ("kernel", STEPS, None, "of a pool: extents of its window"),
+    ("stride", STEPS, None, "of a pool: steps of its window; its kernel"),
+    ("dilation", STEPS, None, "of a pool: spaces of its window; 1"),
+    ("start", EXTENTS, None, "of a slice: the first point along each of `axes`"),
+    ("step", STEPS, None, "of a slice: the step along each of `axes`; 1"),
+    ("axes", WHOLE, None, "axes that are reduced, reordered, read whole, or cut"),
     ("macs", count(0), None, "multiply-accumulates that no layer has"),
     ("possible", count(0), None, "of `not_understood`: multiply-accumulates that it may have"),
-    ("constants", LIST, None, "extents of the constants that it reads"),
+    ("constants", SHAPES, None, "extents of the constants that it reads"),
     ("causal", count(1), None, "of a softmax: queries of which each sees the keys up to its own"),
     ("unit", TEXT, None, "the compute unit that does it"),
     ("moves", TRUTH, False, "whether a rearrangement is a copy"))
@@ -92,8 +104,8 @@ FOLDED = table(
     ("name", TEXT, REQUIRED, "its name"),
     ("what", TEXT, REQUIRED, "its operator"),
     ("macs", count(1), REQUIRED, "its multiply-accumulates"))
-"""The keys of a network file, of its shapes, nodes, and operators that read constants alone, for schema and reference;
-which of them a node has depends on its operator, see `_node`."""
+"""The keys of a network file, of its shapes, nodes, and operators that read constants alone. The operator of a shape or
+node decides which of them it has, so that only those that were asked for are accepted there."""
 
 
 def read_network(path: Path) -> Workload:
@@ -104,35 +116,36 @@ def read_network(path: Path) -> Workload:
                                    "workload:, an ONNX model, or a folder of problems with edges.yaml")
     reader = Reader(document)
     where = reader.at("workload")
-    section = Reader(reader.take("workload", mapping))
+    section = Reader(reader.take("workload", mapping), table=NETWORK)
     reader.finish(" in a network file")
-    version = section.take("version", positive)
-    if version != VERSION:
+    if (version := section.read("version")) != VERSION:
         raise section.at("version").error(f"found version {version}", str(VERSION))
-    name, items, operators = section.take("name", text), section.take("shapes", sequence), dict[str, Operator]()
-    for item, place in items.placed():
-        reader = Reader(mapping(item, place))
-        identity = reader.take("id", text)
+    name, items, operators = section.read("name"), section.read("shapes"), dict[str, Operator]()
+    for reader in readers(items, table=SHAPE):
+        identity = reader.read("id")
         if identity in operators:
             raise reader.at("id").error(f'there are two shapes called "{identity}"')
-        op = reader.take("op", one_of(*TEMPLATES, "problem"))
-        reader.take("count", positive, 1)
-        repeat = reader.take("repeat", positive, 1)
+        op, _, repeat = reader.read("op"), reader.read("count"), reader.read("repeat")
         if op == "problem":
-            operators[identity] = problem_operator(reader.take("problem", mapping), reader.at("problem"), repeat)
+            operators[identity] = problem_operator(reader.read("problem", REQUIRED), reader.at("problem"), repeat)
         else:
-            dims, (stride, dilation) = reader.take("dims", mapping), (
-                reader.take(key, _per_axis(op), None) for key in ("stride", "dilation"))
+            dims, stride, dilation = (reader.read("dims", REQUIRED), reader.read("stride"), reader.read("dilation"))
+            for key, numbers in (("stride", stride), ("dilation", dilation)):
+                names = [f"along {axis[0]}" for axis in sliding(op)]
+                if numbers is not None and len(numbers) != len(names):
+                    raise reader.at(key).error(f"found {len(numbers)} numbers", f"[{', '.join(names)}]")
             operators[identity] = make_operator(op, dims, stride, dilation, repeat, reader.at("dims"),
-                                                *(reader.take(key, mapping, None) for key in ("densities", "bits")))
-        reader.finish(" of a shape")
-    graph = section.take("graph", sequence)
-    given = section.take("inputs", mapping, Map({"input": None}, where=where))
-    inputs = [Node(text(name, given.at(name)), INPUT, where=given.at(name),  # null: extents are left open
-                   shape=None if given[name] is None else _shape(given[name], given.at(name))) for name in given]
-    outputs, folded = section.take("outputs", _names, ()), section.take("folded", _each(_folded), ())
-    section.finish(" of a network")
-    nodes = [_node(item, place, operators) for item, place in graph.placed()]
+                                                reader.read("densities"), reader.read("bits"))
+        reader.finish(" of a shape", whole=False)
+    graph, given = section.read("graph"), section.read("inputs", Map({"input": None}, where=where))
+    inputs = [Node(text(name, given.at(name)), INPUT, where=given.at(name), shape=None if given[name] is None else
+                   each(natural)(given[name], given.at(name))) for name in given]  # null: extents are left open
+    outputs, folded = section.read("outputs", ()), []
+    for reader in readers(section.read("folded", Seq(where=where)), table=FOLDED):
+        folded.append(Folded(*map(reader.read, FOLDED)))
+        reader.finish(" of an operator that reads constants alone")
+    section.finish(" of a network", whole=False)
+    nodes = [_node(reader, operators) for reader in readers(graph, table=NODE)]
     counts = Counter(item.get("shape") for item in graph)
     for item, place in items.placed():
         stated = item.get("count")
@@ -141,55 +154,49 @@ def read_network(path: Path) -> Workload:
     return build_workload(name, inputs + nodes, outputs, where, folded)
 
 
-def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
+def _node(reader: Reader, operators: dict[str, Operator]) -> Node:
     """An operator, whose operands are Inputs and, from `weights_from`, Weights, or the data spaces that `as` names; or
     a node without multiply-accumulates, with the details that its kind needs."""
-    reader = Reader(mapping(item, where))
-    name, inputs, shape = reader.take("name", text), reader.take("from", _names), reader.take("out", _shape, None)
+    name, inputs, shape = reader.read("name"), reader.read("from"), reader.read("out")
     if "shape" in reader.node:
-        identity = reader.take("shape", text)
+        identity = reader.read("shape", REQUIRED)
         if identity not in operators:
             raise reader.at("shape").error(f'there is no shape "{identity}"{nearest(identity, list(operators))}',
                                            "the id of an entry of shapes")
-        layer, second = operators[identity], reader.take("weights_from", text, None)
-        operands = reader.take("as", _names, ("Inputs",) * len(inputs)) + (("Weights",) if second else ())
+        layer, second = operators[identity], reader.read("weights_from")
+        operands = reader.read("as", ("Inputs",) * len(inputs)) + (("Weights",) if second else ())
         inputs += (second,) if second else ()
         accepted = [space for space in layer.views if space != layer.problem.output.name]
         if not set(operands) <= set(accepted) or len(set(operands)) != len(operands) or len(operands) != len(inputs):
             raise reader.node.where.error(
                 f"{name} reads {len(inputs)} tensors as {', '.join(operands)}",
                 f"one tensor for each of {', '.join(accepted)} that is not a constant, in the order of \"as\"")
-        experts = reader.take("experts", positive, 0)
+        experts = reader.read("experts", 0)
         if experts and (layer.op != "gemm" or layer.repeat > experts):
             raise reader.at("experts").error(f"{name} ({layer.op}, repeat {layer.repeat}): {experts} experts",
                                              "a gemm that is repeated at most once for each expert")
-        node = Node(name, layer.op, inputs, shape, layer, operands, reader.take("pad", _each(_pad), None),
-                    what=reader.take("what", text, ""), experts=experts, where=where)
+        node = Node(name, layer.op, inputs, shape, layer, operands, reader.read("pad"), what=reader.read("what", ""),
+                    experts=experts, where=reader.node.where)
     else:
-        op = reader.take("op", one_of(*(op for op in KIND if op != INPUT)))
+        op = reader.read("op", REQUIRED)
         kind, sliced = KIND[op], op in ("slice", "scatter")
         window = _window(reader, sliced) if kind in ("pool", "opaque") else None
         axes: tuple[int, ...] = ()
         if kind in ("rows", "reduce", "transpose", "opaque"):
-            axes = reader.take("axes", _integers, *([()] if kind in ("rows", "opaque") else []))
+            axes = reader.read("axes", () if kind in ("rows", "opaque") else REQUIRED)
         entries = len(window.kernel) if window else len(axes)
         if (sliced or op == "pad") and entries != len(axes):
             raise reader.at("axes").error(f"{name} ({op}): the axes {list(axes)}, entries for {entries}",
                                           "one entry per axis")
-        macs = reader.take("macs", natural, None) if kind in ("reduce", "pool") else None
-        constants = reader.take("constants", _each(_shape), ()) if kind in ("join", "rows") else ()
-        causal = reader.take("causal", positive, 0) if op == "softmax" else 0
-        unit = reader.take("unit", text, "")
-        moves = reader.take("moves", boolean, False) if op in COPIES else False
-        what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
-        if op == NOT_UNDERSTOOD:
-            macs, possible = (reader.take(key, natural, None) for key in ("macs", "possible"))
+        details = {"constants": kind in ("join", "rows"), "causal": op == "softmax", "unit": True,
+                   "moves": op in COPIES, "macs": kind in ("reduce", "pool", NOT_UNDERSTOOD),
+                   "possible": op == NOT_UNDERSTOOD}
+        stated = {key: reader.read(key, DEFAULTS[key]) for key, there in details.items() if there}
+        what = reader.read("what", REQUIRED) if op in (*GENERIC, NOT_UNDERSTOOD) else ""
         if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(inputs) != 1:
             raise reader.at("from").error(f"{name} ({op}) reads {len(inputs)} tensors", "one")
-        node = Node(name, op, inputs, shape, window=window, axes=axes, macs=macs, what=what, possible=possible,
-                    constants=constants, causal=causal, unit=unit, moves=moves,
-                    where=where)
-    reader.finish(f' of the node "{name}"')
+        node = Node(name, op, inputs, shape, window=window, axes=axes, what=what, where=reader.node.where, **stated)
+    reader.finish(f' of the node "{name}"', whole=False)
     return node
 
 
@@ -198,60 +205,20 @@ def _window(reader: Reader, sliced: bool) -> Window | None:
 
     None where the file does not state it.
     """
-    first = reader.take("start", _shape, None) if sliced else reader.take("kernel", _extents, None)
+    first = reader.read("start") if sliced else reader.read("kernel")
     if first is None:
         return None
     ones = (1,) * len(first)
     if sliced:
-        steps = reader.take("step", _extents, ones)
+        steps = reader.read("step", ones)
         if len(steps) != len(first):
             raise reader.at("step").error(f"{len(first)} starts and {len(steps)} steps", "one of each per axis")
         return Window(ones, steps, tuple((-start, 0) for start in first), ones)
-    stride, dilation = reader.take("stride", _extents, first), reader.take("dilation", _extents, ones)
-    pad = reader.take("pad", _each(_pad), ((0, 0),) * len(first))
+    stride, dilation = reader.read("stride", first), reader.read("dilation", ones)
+    pad = reader.read("pad", ((0, 0),) * len(first))
     if not len(first) == len(stride) == len(dilation) == len(pad):
         raise reader.at("kernel").error("kernel, stride, pad and dilation have different lengths", "one entry per axis")
     return Window(first, stride, pad, dilation)
-
-
-# Checks for `Reader.take`.
-
-def _each(check: Check[T]) -> Check[tuple[T, ...]]:
-    return lambda value, where: tuple(check(item, place) for item, place in sequence(value, where).placed())
-
-
-_names = _each(text)
-_extents = _each(positive)
-_integers = _each(integer)
-_shape = _each(natural)  # the extents of a tensor, which may have no elements
-
-
-def _per_axis(op: str) -> Callable[[Any, Where], tuple[int, ...]]:
-    """Stride or dilation along the sliding axes of a template."""
-    names = [axis[0] for axis in sliding(op)]
-
-    def check(value: Any, where: Where) -> tuple[int, ...]:
-        numbers = _extents(value, where)
-        if len(numbers) != len(names):
-            raise where.error(f"found {len(numbers)} numbers", f"[{', '.join(f'along {name}' for name in names)}]")
-        return numbers
-    return check
-
-
-def _folded(value: Any, where: Where) -> Folded:
-    """An entry of the section `folded`: an operator that reads only constants."""
-    reader = Reader(mapping(value, where))
-    entry = Folded(reader.take("name", text), reader.take("what", text), reader.take("macs", positive))
-    reader.finish(" of an operator that reads constants alone")
-    return entry
-
-
-def _pad(value: Any, where: Where) -> tuple[int, int]:
-    """Padding along an axis: a number for both sides, or [before, after]."""
-    pair = _integers(value, where) if isinstance(value, list) else (natural(value, where),) * 2
-    if len(pair) != 2:
-        raise where.error(f"found {len(pair)} numbers", "[before, after]")
-    return pair[0], pair[1]
 
 
 def network_text(network: Workload) -> str:
@@ -293,13 +260,11 @@ def network_text(network: Workload) -> str:
         elif node.window:
             entry |= {"kernel": list(node.window.kernel), "stride": list(node.window.stride),
                       "dilation": list(node.window.dilation)}
-        extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
-                 "what": node.what or None, "experts": node.experts or None, "macs": node.macs,
-                 "possible": node.possible, "causal": node.causal or None, "unit": node.unit or None,
-                 "moves": node.moves or None,
-                 "constants": [list(shape) for shape in node.constants] or None,
-                 "out": None if node.shape is None else list(node.shape)}
-        body["graph"].append(entry | {key: value for key, value in extra.items() if value is not None})
+        entry |= {} if pad is None else {"pad": plain(pad)}
+        entry |= {key: plain(getattr(node, key)) for key in (
+            "axes", "what", "experts", "macs", "possible", "causal", "unit", "moves", "constants")
+            if getattr(node, key) != DEFAULTS[key]}
+        body["graph"].append(entry if node.shape is None else entry | {"out": list(node.shape)})
     if network.folded:
         body["folded"] = [{"name": entry.node, "what": entry.what, "macs": entry.macs} for entry in network.folded]
     return dump({"workload": body})

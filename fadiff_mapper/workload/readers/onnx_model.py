@@ -2,9 +2,8 @@
 
 Method. A light copy of the model, with large constants as inputs without values, goes through ONNX's own shape
 inference in a process of its own (`onnx_shapes`), in turns with the computation of the small constants that reshapes
-need. Its nodes are then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that
-follow from only constants are constants. Models come from elsewhere, so their names are made printable before they are
-printed.
+need. Its nodes are then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that follow
+from only constants are constants. Names, which come from elsewhere, are made printable before they are printed.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ MEMORY = 1 << 30  # bytes of address space of the process that infers shapes; a 
 SECONDS = 120.0  # time limit of that process: a plain safety limit
 MOST_ANSWER = 1 << 28  # bytes of a model with its inferred shapes that are read back
 
-MOST_OPERATORS = 4 * MOST_NODES
-"""Operators of a model: more than nodes of a network, as those that compute constants and shapes leave none."""
+MOST_OPERATORS = 4 * MOST_NODES  # of a model; those that compute constants and shapes leave no nodes
 
 
 def clean(name: str) -> str:
@@ -190,8 +188,7 @@ def _inferred(model: Any, where: Where) -> Any:
         if done.returncode > 0:
             raise where.error((done.output.strip().splitlines() or [f"shapes cannot be inferred: it {done.how}"])[-1])
         last = bisect_left(range(1, count), True, key=lambda nodes: run(nodes).returncode < 0)
-        raise _place(where, model.graph.node[last]).error(
-            f"shapes cannot be inferred: ONNX's own inference {done.how}")
+        raise _place(where, model.graph.node[last]).error(f"shapes cannot be inferred: ONNX's own inference {done.how}")
 
 
 def _all_graphs(graph: Any) -> Iterator[Any]:

@@ -15,10 +15,10 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.workload import Window
+from fadiff_mapper.workload.node import KIND
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers import assembly, convolutions
 from fadiff_mapper.workload.readers.assembly import Call, Details, Tensor, by_name
-from fadiff_mapper.workload.readers.convolutions import Pads, Sliding
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 
@@ -66,7 +66,8 @@ class OnnxCall(Call):
             raise self.to.where.error(f"axis is {axis}, its operand has {rank} axes")
         return axis % rank
 
-    def padding(self, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape, transposed: bool = False) -> Pads:
+    def padding(self, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape,
+                transposed: bool = False) -> tuple[tuple[int, int], ...]:
         """Padding of a window over a tensor as stated, or as `auto_pad` asks: so much that the output is input /
         stride, rounded up; of a transposed convolution, which cuts outputs off, as the output's shape asks.
 
@@ -98,7 +99,7 @@ Maker = Callable[[OnnxCall], Tensor | list[Tensor]]
 SAME = ["Identity", "Dropout", "Cast", "CastLike", "Optional", "OptionalGetElement"]
 """Operators whose first output is their first operand."""
 
-POINTWISE = by_name({
+NAMES = by_name({
     "relu": "Relu",
     "gelu": "Gelu com.microsoft.Gelu com.microsoft.FastGelu com.microsoft.BiasGelu com.microsoft.QuickGelu",
     "sigmoid": "Sigmoid com.microsoft.QLinearSigmoid", "tanh": "Tanh", "erf": "Erf", "exp": "Exp", "log": "Log",
@@ -108,50 +109,36 @@ POINTWISE = by_name({
     "leakyrelu": "LeakyRelu com.microsoft.QLinearLeakyRelu", "clip": "Clip", "not": "Not",
     "batchnorm": "BatchNormalization", "quantize": "QuantizeLinear com.microsoft.QuantizeLinear",
     "dequantize": "DequantizeLinear com.microsoft.DequantizeLinear",
-})
-"""Pointwise operators -> their names here."""
-
-ELEMENTWISE = ("IsNaN", "IsInf", "Sign", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh",
-               "Softsign", "ThresholdedRelu", "Shrink", "Trilu", "BitwiseNot", "Binarizer")
-"""Pointwise operators without names of their own here."""
-
-JOINS = by_name({
+    "elementwise": "IsNaN IsInf Sign Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Softsign ThresholdedRelu Shrink "
+                   "Trilu BitwiseNot Binarizer",
     "add": "Add Sum Mean com.microsoft.QLinearAdd", "sub": "Sub", "mul": "Mul BitShift com.microsoft.QLinearMul",
     "div": "Div Mod", "pow": "Pow", "max": "Max", "min": "Min", "where": "Where", "and": "And BitwiseAnd",
     "or": "Or BitwiseOr", "compare": "Xor Equal Less Greater LessOrEqual GreaterOrEqual BitwiseXor",
-})
-"""Operators that join tensors point by point -> their names here."""
-
-OPAQUE = by_name({
     "concat": "Concat com.microsoft.QLinearConcat", "slice": "Split Slice CenterCropPad",
     "gather": "Gather GatherElements GatherND DepthToSpace SpaceToDepth ReverseSequence Col2Im MaxUnpool GridSample "
               "RoiAlign MaxRoiPool AffineGrid SplitToSequence SequenceAt Compress SequenceConstruct SequenceInsert "
               "ConcatFromSequence",
     "pad": "Pad", "expand": "Tile", "resize": "Resize Upsample", "scatter": "ScatterElements ScatterND Scatter OneHot",
     "sort": "TopK NonZero NonMaxSuppression Unique ArrayFeatureExtractor",
-})
-"""Operators that pick, repeat or put together elements -> their names here."""
-
-OTHERS = frozenset((
-    "ArgMax", "ArgMin", "BitCast", "Bernoulli", "Constant", "ConstantOfShape", "CumProd", "MelWeightMatrix",
-    "BlackmanWindow", "HammingWindow", "HannWindow", "ImageDecoder", "Multinomial", "NegativeLogLikelihoodLoss",
-    "SoftmaxCrossEntropyLoss", "OptionalHasElement", "RandomNormal", "RandomUniform", "Range", "RegexFullMatch",
-    "RotaryEmbedding", "SequenceEmpty", "SequenceErase", "SequenceLength", "StringConcat", "StringNormalizer",
-    "StringSplit", "SwiGLU", "TensorScatter", "TfIdfVectorizer",
-    *(f"ai.onnx.ml.{name}" for name in (
-        "ArrayFeatureExtractor", "Binarizer", "CastMap", "CategoryMapper", "DictVectorizer", "FeatureVectorizer",
-        "Imputer", "LabelEncoder", "Normalizer", "OneHotEncoder", "Scaler", "ZipMap", "TreeEnsemble",
-        "TreeEnsembleClassifier", "TreeEnsembleRegressor")),
-    *(f"com.microsoft.{name}" for name in (
-        "BiasAdd", "BiasDropout", "BiasSoftmax", "BiasSplitGelu", "BitmaskBiasDropout", "BitmaskDropout", "ComplexMul",
-        "ComplexMulConj", "CropAndResize", "DequantizeBFP", "DequantizeWithOrder", "EmbedLayerNormalization",
-        "ExpandDims", "GatherBlockQuantized", "GatherND", "GemmaRotaryEmbedding", "GridSample", "GroupNorm",
-        "MaxpoolWithMask", "MulInteger", "MurmurHash3", "NGramRepeatBlock", "NhwcMaxPool", "Pad",
-        "QLinearReduceMean", "QLinearSoftmax", "QLinearWhere", "QuantizeBFP", "QuantizeWithOrder", "Range",
-        "ReduceSumInteger", "RelativePositionBias", "RemovePadding", "RestorePadding", "RotaryEmbedding",
-        "SkipGroupNorm", "Tokenizer", "TorchEmbedding", "Trilu", "UnfoldTensor", "Unique")),
-))
-"""Further operators without multiply-accumulates, through which no tile is followed."""
+    "other": "ArgMax ArgMin BitCast Bernoulli Constant ConstantOfShape CumProd MelWeightMatrix BlackmanWindow "
+             "HammingWindow HannWindow ImageDecoder Multinomial NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss "
+             "OptionalHasElement RandomNormal RandomUniform Range RegexFullMatch RotaryEmbedding SequenceEmpty "
+             "SequenceErase SequenceLength StringConcat StringNormalizer StringSplit SwiGLU TensorScatter "
+             "TfIdfVectorizer",
+}) | {f"ai.onnx.ml.{name}": "other" for name in (
+    "ArrayFeatureExtractor", "Binarizer", "CastMap", "CategoryMapper", "DictVectorizer", "FeatureVectorizer", "Imputer",
+    "LabelEncoder", "Normalizer", "OneHotEncoder", "Scaler", "ZipMap", "TreeEnsemble", "TreeEnsembleClassifier",
+    "TreeEnsembleRegressor")
+} | {f"com.microsoft.{name}": "other" for name in (
+    "BiasAdd", "BiasDropout", "BiasSoftmax", "BiasSplitGelu", "BitmaskBiasDropout", "BitmaskDropout", "ComplexMul",
+    "ComplexMulConj", "CropAndResize", "DequantizeBFP", "DequantizeWithOrder", "EmbedLayerNormalization", "ExpandDims",
+    "GatherBlockQuantized", "GatherND", "GemmaRotaryEmbedding", "GridSample", "GroupNorm", "MaxpoolWithMask",
+    "MulInteger", "MurmurHash3", "NGramRepeatBlock", "NhwcMaxPool", "Pad", "QLinearReduceMean", "QLinearSoftmax",
+    "QLinearWhere", "QuantizeBFP", "QuantizeWithOrder", "Range", "ReduceSumInteger", "RelativePositionBias",
+    "RemovePadding", "RestorePadding", "RotaryEmbedding", "SkipGroupNorm", "Tokenizer", "TorchEmbedding", "Trilu",
+    "UnfoldTensor", "Unique")
+}
+"""Operators without multiply-accumulates -> operation of the node (`node.KINDS`); no tile passes through "other"."""
 
 SUMMING = ("Col2Im", "RoiAlign", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss",
            "com.microsoft.QLinearReduceMean", "com.microsoft.ReduceSumInteger")
@@ -256,19 +243,19 @@ def _convolution(data: int, weights: int, transposed: bool = False) -> Callable[
         channels = weight.shape[0] if transposed else weight.shape[1] * groups
         if groups < 1 or weight.shape[0] % groups or channels != x.shape[1]:
             raise call.to.where.error(f"{groups} groups of weights {list(weight.shape)} on {x.shape[1]} channels")
-        slide = Sliding(stride, call.padding(x, kernel, stride, dilation, transposed), dilation, groups)
+        window = Window(kernel, stride, call.padding(x, kernel, stride, dilation, transposed), dilation)
         made = convolutions.transposed_convolution if transposed else convolutions.convolution
-        return made(call.to, call.name, x, weight, slide, call.out)
+        return made(call.to, call.name, x, weight, window, groups, call.out)
     return make
 
 
 def _fused_convolution(call: OnnxCall) -> Tensor:
     x, name = call.plus(_convolution(0, 1)(call), call.optional(3)), call.text("activation")
-    return call.to.node(f"{call.name}.{name}", POINTWISE[name], [x], call.out) if name in POINTWISE else x
+    op = NAMES.get(name, "")
+    return call.to.node(f"{call.name}.{name}", op, [x], call.out) if KIND.get(op) == "pointwise" else x
 
 
-GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-"""Recurrent layers of ONNX itself, with the products that each unit has of its inputs."""
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}  # recurrent layers of ONNX itself, with the products of inputs of each unit
 
 
 def _recurrent(call: OnnxCall) -> list[Tensor]:
@@ -413,22 +400,22 @@ LAYERS: dict[str, Maker] = by_name({
 
 def understood(call: OnnxCall) -> list[Tensor]:
     """Adds the nodes of one ONNX node and returns its outputs, from nodes `not_understood` where no table has the
-    operator or shapes are not known. Those behind the first are constants where they carry no data on (masks, running
-    statistics).
+    operator or shapes are not known. Outputs that carry no data on (masks, running statistics) are constants.
 
     Raises SpecError where an operator with multiply-accumulates lacks a shape, or attributes contradict operands.
     """
     name, first = call.operator, call.tensors[0]
     table = LAYERS if name in LAYERS else OPERATORS if first.known and call.outs[0] is not None else {}
+    op = NAMES.get(name, "other" if name in OPERATORS else "")
     made: Tensor | list[Tensor]
     if name in table:
         made = table[name](call)
     elif name in SAME:
         made = first
-    elif name in POINTWISE or name in JOINS or name in ELEMENTWISE:
-        made = call.pointwise(JOINS, POINTWISE)
-    elif name in OPAQUE or name in OPERATORS or name in OTHERS:
-        return [_picked(call, first, index) for index in range(len(call.outs))]
+    elif KIND.get(op) in ("pointwise", "join"):
+        made = call.pointwise(op)
+    elif op:
+        return [_picked(call, op, first, index) for index in range(len(call.outs))]
     else:
         stated = [Tensor((len(value),)) for value in call.attributes.values() if isinstance(value, list)]
         stated += [Tensor(tuple(value.dims)) for value in call.attributes.values() if hasattr(value, "dims")]
@@ -438,11 +425,11 @@ def understood(call: OnnxCall) -> list[Tensor]:
     return [made, *(Tensor(shape or ()) for shape in call.outs[1:])]
 
 
-def _picked(call: OnnxCall, first: Tensor, index: int) -> Tensor:
+def _picked(call: OnnxCall, op: str, first: Tensor, index: int) -> Tensor:
     """An output that picks, repeats or puts together elements, with the details that attributes and constants give; a
     slice or a padding that changes nothing is left out."""
     name = call.name if len(call.outs) == 1 else f"{call.name}.{index}"
-    op, shape = OPAQUE.get(call.operator, "other"), call.outs[index]
+    shape = call.outs[index]
     if op in ("slice", "pad", "expand", "resize") and first.known and shape == first.shape:
         return first
     details = Details() if shape is None or not first.known else _details(call, first.shape, shape, index)

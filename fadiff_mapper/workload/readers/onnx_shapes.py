@@ -30,9 +30,7 @@ from fadiff_mapper.base.standard_streams import say
 if TYPE_CHECKING:
     from fadiff_mapper.workload.operator import Shape
 
-SMALL = 1024
-"""Elements of a constant whose values are kept: shapes, axes and the like. A plain limit, far above any number
-of axes."""
+SMALL = 1024  # elements of a constant whose values are kept (shapes, axes): a plain limit, far above any rank
 
 ROUNDS = 12  # times that shapes are inferred: a plain safety limit
 
@@ -56,8 +54,7 @@ class Folding:
 
     @np.errstate(all="ignore")  # a division by 0 in a model is no fault of this program, and its result a value
     def fold(self, shapes: Mapping[str, Shape | None]) -> bool:
-        """Computes constants from known values and shapes; whether anything new was
-        found."""
+        """Computes constants from known values and shapes; returns whether there was a new one."""
         rest, changed = [], False
         for node in self.nodes:
             branch = self._branch(node)
@@ -183,8 +180,7 @@ def _renamed(node: Any, own: Mapping[str, str], prefix: str) -> Any:
     return copy
 
 
-# ONNX's shape inference knows its own operators only. For inference, and for nothing else, optimised models get
-# twins.
+# ONNX's shape inference knows its own operators only. For inference alone, optimised models get twins.
 
 DOMAIN = "com.microsoft"  # domain of ONNX Runtime's own operators
 

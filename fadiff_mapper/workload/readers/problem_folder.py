@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.yaml.load import load_files
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, positive, sequence, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, positive, readers, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Node, Operator, Workload, build_workload
 from fadiff_mapper.workload.operator import REPEAT, problem_operator
@@ -37,8 +37,7 @@ def read_folder(folder: Path) -> Workload:
     if items is None:
         files = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.name != EDGES)
         layers = {path.stem: (_read(path, 1), Where(str(path))) for path in files}
-    for item, place in items.placed() if items else ():
-        reader = Reader(mapping(item, place))
+    for reader in readers(items or Seq(where=where)):
         own, file = reader.take("name", text), reader.take("problem", text)
         if own in layers:
             raise reader.at("name").error(f'there are two layers called "{own}"')
@@ -47,14 +46,14 @@ def read_folder(folder: Path) -> Workload:
             found = (f'found "{file}"' if Path(file).name != file else
                      f'there is no file "{file}"{nearest(file, beside)}')
             raise reader.at("problem").error(found, "the name of a file in the same folder")
-        layers[own] = (_read(folder / file, reader.take("repeat", positive, 1)), place)
+        layers[own] = (_read(folder / file, reader.take("repeat", positive, 1)), reader.node.where)
         reader.finish(" of a layer")
     edges = section.take("edges", sequence, Seq(where=where))
     section.finish(" of a network")
     turns: list[Node] = []  # transposes, where axes come in another order
     reads: dict[str, dict[str, str]] = {name: {} for name in layers}
-    for item, place in edges.placed():
-        reader = Reader(mapping(item, place))
+    for reader in readers(edges):
+        place = reader.node.where
         producer, consumer = (reader.take(key, one_of(*layers)) for key in ("from", "to"))
         layer, operand = layers[consumer][0], reader.take("as", text, "Inputs")
         accepted = [ds.name for ds in layer.problem.dataspaces if not ds.read_write]

@@ -1,8 +1,7 @@
 """Turns ATen operators into nodes: by tables of names, or by a function where arguments matter.
 
-`LAYERS` holds the operators with multiply-accumulates, `FUNCTIONS` others that need arguments, which have the names of
-PyTorch's schemas. Operators in no table are taken by PyTorch's own tags (pointwise, reduction); the rest become nodes
-that are not understood.
+`LAYERS` holds the operators with multiply-accumulates, `FUNCTIONS` others that need arguments, named as in PyTorch's
+schemas. Operators in no table are taken by PyTorch's own tags (pointwise, reduction); the rest are not understood.
 """
 
 from __future__ import annotations
@@ -13,18 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fadiff_mapper.workload import Window
+from fadiff_mapper.workload.node import KIND
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers import assembly, convolutions
 from fadiff_mapper.workload.readers.assembly import Assembly, Call, Details, Tensor, by_name
-from fadiff_mapper.workload.readers.convolutions import Pads, Sliding
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 
 @dataclass(frozen=True)
 class TorchCall(Call):
-    """A call of an exported program; its operator is ATen's, such as "conv2d", or the full name of an operator of
-    others.
-    """
+    """A call of an exported program: an operator of ATen, such as "conv2d", or the full name of another library's."""
 
     arguments: Mapping[str, Any]  # arguments by name, tensors as values of the assembly
     several: bool = False  # whether it gives a list of results, perhaps of one
@@ -64,39 +61,25 @@ FILLS = ("full_like", "zeros_like", "ones_like", "empty_like", "rand_like", "ran
          "exponential", "random", "empty_permuted", "normal_functional")
 """Operators that take a shape from a tensor, and no data: constants."""
 
-POINTWISE = {
-    **{name: name for name in ("relu", "gelu", "silu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "rsqrt", "neg",
-                               "abs", "reciprocal", "square", "elu", "celu", "selu", "softplus", "hardsigmoid",
-                               "hardswish", "mish", "round", "floor", "ceil", "sin", "cos", "prelu")},
-    "relu6": "clip", "hardtanh": "clip", "clamp": "clip", "clamp_min": "clip", "clamp_max": "clip",
-    "leaky_relu": "leakyrelu", "logical_not": "not", "bitwise_not": "not", "batch_norm": "batchnorm",
-    "_native_batch_norm_legit_no_training": "batchnorm", "native_batch_norm": "batchnorm",
-    "log_sigmoid": "softplus", "log_sigmoid_forward": "softplus",
-    **{f"quantized_decomposed::{way}_per_{part}": way for way in ("quantize", "dequantize")
-       for part in ("tensor", "channel", "channel_group", "token")},
-    "torchao::quantize_affine": "quantize", "torchao::dequantize_affine": "dequantize",
-}
-"""Pointwise operators -> their names here."""
-
-ELEMENTWISE = ("tril", "triu", "rrelu", "rrelu_with_noise", "bucketize", "softshrink", "hardshrink",
-               "threshold", "fake_quantize_per_tensor_affine", "quantize_per_tensor", "quantize_per_channel",
-               "dequantize", "int_repr", "real", "imag", "_conj", "_conj_copy", "_neg_view", "_neg_view_copy",
-               "_masked_scale", "rrelu_with_noise_functional", "fake_quantize_per_tensor_affine_cachemask",
-               "fake_quantize_per_channel_affine_cachemask",
-               "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
-               "_fake_quantize_learnable_per_tensor_affine", "_fake_quantize_learnable_per_channel_affine",
-               "_fused_moving_avg_obs_fq_helper", "_fused_moving_avg_obs_fq_helper_functional",
-               "quantized_decomposed::convert_element_type", "quantized_decomposed::fake_quant_per_channel")
-"""Pointwise operators that PyTorch does not tag as such."""
-
-JOINS = by_name({
-    "add": "add", "sub": "sub rsub", "mul": "mul", "div": "div", "pow": "pow", "where": "where masked_fill",
-    "max": "maximum", "min": "minimum", "and": "logical_and bitwise_and", "or": "logical_or bitwise_or",
-    "compare": "eq ne lt le gt ge",
-})
-"""Operators that join tensors point by point -> their names here."""
-
-OPAQUE = by_name({
+NAMES = by_name({
+    "softplus": "softplus log_sigmoid log_sigmoid_forward", "clip": "relu6 hardtanh clamp clamp_min clamp_max",
+    "leakyrelu": "leaky_relu", "not": "logical_not bitwise_not", "quantize": "torchao::quantize_affine",
+    "dequantize": "torchao::dequantize_affine",
+    "batchnorm": "batch_norm _native_batch_norm_legit_no_training native_batch_norm",
+    "elementwise": "tril triu rrelu rrelu_with_noise bucketize softshrink hardshrink threshold "
+                   "fake_quantize_per_tensor_affine quantize_per_tensor quantize_per_channel dequantize int_repr real "
+                   "imag _conj _conj_copy _neg_view _neg_view_copy _masked_scale rrelu_with_noise_functional "
+                   "fake_quantize_per_tensor_affine_cachemask fake_quantize_per_channel_affine_cachemask "
+                   "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams "
+                   "_fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_channel_affine "
+                   "_fused_moving_avg_obs_fq_helper _fused_moving_avg_obs_fq_helper_functional "
+                   "quantized_decomposed::convert_element_type quantized_decomposed::fake_quant_per_channel",
+    "sub": "sub rsub", "where": "where masked_fill", "max": "maximum", "min": "minimum",
+    "and": "logical_and bitwise_and", "or": "logical_or bitwise_or", "compare": "eq ne lt le gt ge",
+    "softmax": "softmax _softmax _safe_softmax", "logsoftmax": "log_softmax _log_softmax",
+    "cumsum": "cumsum cumprod logcumsumexp cummax cummin",
+    "reduction": "any all prod var std argmax argmin max min logsumexp norm linalg_vector_norm var_mean std_mean "
+                 "count_nonzero nansum aminmax",
     "concat": "cat concat stack hstack vstack column_stack",
     "slice": "slice split chunk split_with_sizes unbind select narrow tensor_split unsafe_split unsafe_chunk "
              "unsafe_split_with_sizes",
@@ -104,8 +87,8 @@ OPAQUE = by_name({
               "pixel_unshuffle take take_along_dim rot90 _unsafe_index masked_select block_diag meshgrid diagonal "
               "as_strided grid_sampler grid_sampler_2d grid_sampler_3d torchvision::roi_align torchvision::roi_pool "
               "torchvision::ps_roi_align _unsafe_masked_index",
-    "pad": "constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
-           "replication_pad3d _pad_circular",
+    "pad": "constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d "
+           "replication_pad2d replication_pad3d _pad_circular",
     "expand": "repeat repeat_interleave tile",
     "resize": "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_bilinear2d upsample_linear1d "
               "upsample_trilinear3d upsample_bicubic2d _upsample_bicubic2d_aa _upsample_bilinear2d_aa "
@@ -115,51 +98,39 @@ OPAQUE = by_name({
                "as_strided_scatter put one_hot",
     "sort": "sort topk argsort nonzero nonzero_static unique_consecutive _unique2 unique_dim searchsorted kthvalue "
             "median nanmedian mode multinomial bincount histc torchvision::nms argwhere _local_scalar_dense item",
-})
-"""Operators that pick, repeat or put together elements -> their names here."""
-
-OTHERS = frozenset((
-    *(f"{name}_backward" for name in (
-        "avg_pool2d", "avg_pool3d", "max_pool2d", "max_pool2d_with_indices", "max_pool3d_with_indices",
-        "adaptive_max_pool2d", "adaptive_max_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d",
-        "adaptive_avg_pool3d", "fractional_max_pool2d", "fractional_max_pool3d", "grid_sampler_2d", "grid_sampler_3d",
-        "replication_pad1d", "replication_pad2d", "replication_pad3d", "masked_scatter", "hardshrink", "softshrink",
-        "_masked_softmax", "_weight_norm_interface", "_embedding_bag", "_embedding_bag_dense",
-        "_embedding_bag_per_sample_weights", "_fake_quantize_learnable_per_channel_affine",
-        "_fake_quantize_learnable_per_tensor_affine", "_ctc_loss", "segment_reduce", "_thnn_fused_gru_cell",
-        "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d",
-        "upsample_trilinear3d", "upsample_bicubic2d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d",
-        "_upsample_nearest_exact3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
-        "multi_margin_loss", "multilabel_margin_loss")),
-    "_masked_softmax", "addr", "quantize_per_tensor_dynamic", "_thnn_fused_lstm_cell",
-    "_thnn_fused_lstm_cell_backward_impl", "_thnn_fused_gru_cell", "native_norm", "batch_norm_backward_elemt",
-    "batch_norm_backward_reduce", "batch_norm_elemt", "batch_norm_gather_stats", "batch_norm_gather_stats_with_counts",
-    "batch_norm_stats", "batch_norm_update_stats", "quantized_batch_norm",
-    "binomial", "poisson", "_standard_gamma", "_sample_dirichlet", "fractional_max_pool2d", "fractional_max_pool3d",
-    "quantized_max_pool1d", "quantized_max_pool2d", "quantized_max_pool3d", "_embedding_bag_forward_only",
-    "embedding_renorm", "lu_unpack", "segment_reduce", "unique_dim_consecutive", "_unique", "histogram",
-    "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors", "_ctc_loss", "_cudnn_ctc_loss",
-    "_pack_padded_sequence", "to_padded_tensor", "_jagged_to_padded_dense_forward",
-    "_padded_dense_to_jagged_forward", "hash_tensor", "_stack",
-    "_fused_adam", "_fused_adamw", "_fused_adagrad", "_fused_sgd", "_aminmax", "_is_all_true", "_is_any_true",
-    "_upsample_lanczos2d_aa", "_functional_assert_async",
-    "quantized_decomposed::choose_qparams", "quantized_decomposed::choose_qparams_symmetric",
-    "quantized_decomposed::choose_qparams_per_token", "quantized_decomposed::choose_qparams_per_token_asymmetric",
-    "torchao::choose_qparams_affine",
-))
-"""Further operators without multiply-accumulates, through which no tile is followed."""
-
-ROWS = {"softmax": "softmax", "_softmax": "softmax", "log_softmax": "logsoftmax", "_log_softmax": "logsoftmax",
-        "_safe_softmax": "softmax", "cumsum": "cumsum", "cumprod": "cumsum", "logcumsumexp": "cumsum",
-        "cummax": "cumsum", "cummin": "cumsum"}
-"""Operators that need whole rows -> their names here."""
-
-REDUCE = {"mean": "mean", "sum": "sum", "amax": "amax", "amin": "amin"}
-"""Reductions -> their names here; PyTorch tags all others."""
-
-FURTHER_REDUCTIONS = ("any", "all", "prod", "var", "std", "argmax", "argmin", "max", "min", "logsumexp", "norm",
-                      "linalg_vector_norm", "var_mean", "std_mean", "count_nonzero", "nansum", "aminmax")
-"""Reductions without a name of their own here."""
+    "other": "_masked_softmax addr quantize_per_tensor_dynamic _thnn_fused_lstm_cell "
+             "_thnn_fused_lstm_cell_backward_impl _thnn_fused_gru_cell native_norm batch_norm_backward_elemt "
+             "batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats batch_norm_gather_stats_with_counts "
+             "batch_norm_stats batch_norm_update_stats quantized_batch_norm binomial poisson _standard_gamma "
+             "_sample_dirichlet fractional_max_pool2d fractional_max_pool3d quantized_max_pool1d quantized_max_pool2d "
+             "quantized_max_pool3d _embedding_bag_forward_only embedding_renorm lu_unpack segment_reduce "
+             "unique_dim_consecutive _unique histogram _histogramdd_from_bin_cts _histogramdd_from_bin_tensors "
+             "_ctc_loss _cudnn_ctc_loss _pack_padded_sequence to_padded_tensor _jagged_to_padded_dense_forward "
+             "_padded_dense_to_jagged_forward hash_tensor _stack _fused_adam _fused_adamw _fused_adagrad _fused_sgd "
+             "_aminmax _is_all_true _is_any_true _upsample_lanczos2d_aa _functional_assert_async "
+             "quantized_decomposed::choose_qparams quantized_decomposed::choose_qparams_symmetric "
+             "quantized_decomposed::choose_qparams_per_token "
+             "quantized_decomposed::choose_qparams_per_token_asymmetric torchao::choose_qparams_affine",
+}) | {name: name for name in (
+    "relu", "gelu", "silu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "rsqrt", "neg", "abs", "reciprocal",
+    "square", "elu", "celu", "selu", "hardsigmoid", "hardswish", "mish", "round", "floor", "ceil", "sin", "cos",
+    "prelu", "add", "mul", "div", "pow", "mean", "sum", "amax", "amin")
+} | {f"quantized_decomposed::{way}_per_{part}": way for way in ("quantize", "dequantize")
+     for part in ("tensor", "channel", "channel_group", "token")
+} | {f"{name}_backward": "other" for name in (
+    "avg_pool2d", "avg_pool3d", "max_pool2d", "max_pool2d_with_indices", "max_pool3d_with_indices",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool3d",
+    "fractional_max_pool2d", "fractional_max_pool3d", "grid_sampler_2d", "grid_sampler_3d", "replication_pad1d",
+    "replication_pad2d", "replication_pad3d", "masked_scatter", "hardshrink", "softshrink", "_masked_softmax",
+    "_weight_norm_interface", "_embedding_bag", "_embedding_bag_dense", "_embedding_bag_per_sample_weights",
+    "_fake_quantize_learnable_per_channel_affine", "_fake_quantize_learnable_per_tensor_affine", "_ctc_loss",
+    "segment_reduce", "_thnn_fused_gru_cell", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
+    "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
+    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "_upsample_bilinear2d_aa",
+    "_upsample_bicubic2d_aa", "multi_margin_loss", "multilabel_margin_loss")
+}
+"""Other operators without multiply-accumulates -> the operation of their node (`node.KINDS`); no tile is followed
+through "other". PyTorch tags further ones."""
 
 
 def _pool(call: TorchCall) -> Tensor:
@@ -239,9 +210,8 @@ def _unfolded(call: TorchCall) -> Tensor:
 
 
 def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide) -> Tensor:
-    """Cuts an axis of a tensor into windows: [..., extent, ...] as [..., windows, points, ...]; points before and
-    behind the axis are zeros. The points are rearranged, where windows lie side by side; else picked out of the axis,
-    all of which is there then."""
+    """Cuts an axis of a tensor into windows: [..., extent, ...] as [..., windows, points, ...], with zeros around the
+    axis. Points of windows side by side are rearranged, others picked out of the axis, all of which is there then."""
     before, extent, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
     count = (extent + 2 * slide.pad - slide.reach(1)) // slide.stride + 1
     flat = (*before, count * slide.kernel, *after)
@@ -277,20 +247,20 @@ def _convolution(call: TorchCall) -> Tensor:
     x, weight = call.tensors[:2]
     groups = call.get("groups", 1) if transposed else x.shape[1 - len(weight.shape)] // weight.shape[1]
     return (convolutions.transposed_convolution if transposed else convolutions.convolution)(
-        call.to, call.name, x, weight, _sliding(call, weight, groups), call.out)
+        call.to, call.name, x, weight, _window(call, weight), groups, call.out)
 
 
-def _sliding(call: TorchCall, weight: Tensor, groups: int) -> Sliding:
-    """The movement of a convolution's kernel."""
+def _window(call: TorchCall, weight: Tensor) -> Window:
+    """The window of a convolution."""
     kernel, padding = weight.shape[2:], call.get("padding", 0)
     dilation = call.per_axis("dilation", kernel)
     if isinstance(padding, str):  # "same" pads the larger half behind
         spans = [WindowSlide(k, 1, d).reach(1) - 1 if padding == "same" else 0
                  for k, d in zip(kernel, dilation, strict=True)]
-        pad: Pads = tuple((span // 2, span - span // 2) for span in spans)
+        pad = tuple((span // 2, span - span // 2) for span in spans)
     else:
         pad = tuple((p, p) for p in call.per_axis("padding", kernel, 0))
-    return Sliding(call.per_axis("stride", kernel), pad, dilation, groups)
+    return Window(kernel, call.per_axis("stride", kernel), pad, dilation)
 
 
 def _convolution_gradients(call: TorchCall) -> list[Tensor]:
@@ -298,9 +268,9 @@ def _convolution_gradients(call: TorchCall) -> list[Tensor]:
     operands = call.tensors[:3]
     if len(operands[2].shape) > 5:
         return call.to.unknown(call.name, call.operator, call.tensors, call.outs)
-    slide = _sliding(call, operands[2], call.get("groups", 1))
-    return convolutions.convolution_gradients(call.to, call.name, operands, slide, call.get("transposed", False),
-                                              call.arguments["output_mask"])
+    return convolutions.convolution_gradients(
+        call.to, call.name, operands, _window(call, operands[2]), call.get("groups", 1), call.get("transposed", False),
+        call.arguments["output_mask"])
 
 
 def _product(call: TorchCall) -> Tensor:
@@ -448,9 +418,7 @@ TRAINED = ("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_
 
 def has_name(operator: str, tag: str) -> bool:
     """Whether `understood` knows an operator, with PyTorch's tag of it, without PyTorch taking it apart."""
-    tables = (SAME, FILLS, POINTWISE, ELEMENTWISE, JOINS, OPAQUE, OTHERS, ROWS, REDUCE, FURTHER_REDUCTIONS, LAYERS,
-              FUNCTIONS)
-    return bool(tag) or any(operator in table for table in tables)
+    return bool(tag) or any(operator in table for table in (SAME, FILLS, NAMES, LAYERS, FUNCTIONS))
 
 
 def constants(call: Call) -> list[Tensor]:
@@ -462,6 +430,8 @@ def understood(call: TorchCall) -> list[Tensor]:
     """Adds the nodes of one call and returns its results, from nodes `not_understood` where no table has the operator.
     Those behind the first are constants where they carry no data on."""
     name = call.operator
+    op = NAMES.get(name, {"pointwise": "elementwise", "reduction": "other"}.get(call.tag, ""))
+    kind = KIND.get(op)
     made: Tensor | list[Tensor]
     if name in SAME:
         made = call.first
@@ -474,37 +444,33 @@ def understood(call: TorchCall) -> list[Tensor]:
         made = _complex_product(call)
     elif name in LAYERS or name in FUNCTIONS:
         made = (LAYERS.get(name) or FUNCTIONS[name])(call)
-    elif name in ROWS or name in REDUCE or (name in FURTHER_REDUCTIONS and call.tag != "pointwise"):
-        made = _each(call, _over_axes)
-    elif name in POINTWISE or name in JOINS or name in ELEMENTWISE or call.tag == "pointwise":
-        made = call.pointwise(JOINS, POINTWISE)
-    elif name in OPAQUE:
-        made = _each(call, _picked)
-    elif call.tag == "reduction" or name in OTHERS:
-        made = _each(call, lambda call, result, index: call.to.node(result, "other", call.tensors, call.outs[index],
-                                                                    what=call.operator))
-        if call.tag == "reduction":
-            call.to.summing.update(tensor.node for tensor in made if tensor.node)
+    elif kind in ("pointwise", "join") or call.tag == "pointwise":  # such as the maximum of two tensors
+        made = call.pointwise(op if kind in ("pointwise", "join") else "elementwise")
+    elif kind in ("rows", "reduce"):
+        made = _each(call, _over_axes, op)
+    elif op:
+        made = _each(call, _picked, op)
     else:
         made = call.to.unknown(call.name, name, call.tensors, call.outs)
     return made if isinstance(made, list) else [made, *constants(call)[1:]]
 
 
-def _each(call: TorchCall, make: Callable[[TorchCall, str, int], Tensor]) -> list[Tensor]:
-    """A tensor for every result of a call, made from the call, a name and the number of the result."""
-    return [make(call, f"{call.name}.{index}" if call.several else call.name, index) for index in range(len(call.outs))]
+def _each(call: TorchCall, make: Callable[[TorchCall, str, str, int], Tensor], op: str) -> list[Tensor]:
+    """A tensor for every result of a call, made from the call, the operation and name of its node, and its number."""
+    return [make(call, op, f"{call.name}.{index}" if call.several else call.name, index)
+            for index in range(len(call.outs))]
 
 
-def _picked(call: TorchCall, name: str, index: int) -> Tensor:
+def _picked(call: TorchCall, op: str, name: str, index: int) -> Tensor:
     """Elements picked or put together, one of several results; no opaque node where all of them are picked."""
-    op, shape, first = OPAQUE[call.operator], call.outs[index] or (), call.first
+    shape, first = call.outs[index] or (), call.first
     filled = [tensor for tensor in call.tensors if math.prod(tensor.shape)]
     if op in ("slice", "pad", "expand", "concat") and len(filled) == 1 and shape == filled[0].shape:
         return filled[0]
     if op == "slice" and math.prod(shape) == math.prod(first.shape):
         return call.to.reshape(name, first, shape)
-    result = call.to.node(name, op, call.tensors, shape, what=call.operator, **_details(call, index))
-    if result.node and (call.operator in SUMMING or call.arguments.get("accumulate")):
+    result = call.to.node(name, op, call.tensors, shape, what=call.operator, **_details(call, op, index))
+    if result.node and (call.operator in SUMMING or call.arguments.get("accumulate") or call.tag == "reduction"):
         call.to.summing.add(result.node)
     matrices = call.operator in ("index", "index_select") and first.constant and len(first.shape) == len(shape) == 3
     return replace(result, picked_from=first.shape[0]) if matrices else result
@@ -514,7 +480,7 @@ SUMMING = ("scatter_add", "scatter_reduce", "index_add", "index_reduce", "_embed
            "_upsample_bicubic2d_aa")
 """Operators that sum elements which they pick or put; so do those that accumulate."""
 
-def _details(call: TorchCall, index: int) -> Details:
+def _details(call: TorchCall, op: str, index: int) -> Details:
     """What a call says beside the shapes of how one of its results picks, pads or resizes elements."""
     name, before, after = call.operator, call.first.shape, call.outs[index] or ()
     rank, dim = len(before), call.arguments.get("dim")
@@ -522,7 +488,7 @@ def _details(call: TorchCall, index: int) -> Details:
     if name in ("slice", "select", "narrow", "slice_scatter") and rank:
         start = call.arguments.get("start", call.arguments.get("index"))
         return assembly.taken(before, assembly.axis_of(dim, rank), start, call.arguments.get("step"))
-    if OPAQUE[name] == "slice" and rank:  # split and the like: one part of an axis after the other
+    if op == "slice" and rank:  # split and the like: one part of an axis after the other
         axis = assembly.axis_of(dim, rank)
         earlier = (1 if name == "unbind" or out is None else out[axis] for out in call.outs[:index])
         return assembly.taken(before, axis, sum(earlier), 1)
@@ -545,12 +511,11 @@ def _details(call: TorchCall, index: int) -> Details:
     return {}
 
 
-def _over_axes(call: TorchCall, name: str, index: int) -> Tensor:
+def _over_axes(call: TorchCall, op: str, name: str, index: int) -> Tensor:
     """Whole rows along the argument `dim`: one axis, several, or all where it is not given."""
     rank, shape = len(call.first.shape), call.outs[index]
     if not rank:
         return call.to.node(name, "elementwise", [call.first], shape, what=call.operator)
     dim = call.get("dim", list(range(rank)))
     axes = (tuple(dim) if isinstance(dim, list) else (dim,)) or tuple(range(rank))
-    op = ROWS.get(call.operator) or REDUCE.get(call.operator, "reduction")
     return call.to.node(name, op, [call.first], shape, axes, call.operator)

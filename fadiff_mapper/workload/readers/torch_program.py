@@ -502,8 +502,7 @@ def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values
 
 
 def _shapes(node: torch.fx.Node, title: str) -> Any:
-    """The shape of a node's tensor, a list of shapes for several, None where it gives none. Raises SpecError where a
-    dimension is dynamic."""
+    """The shape of a node's tensor, or a list for several, else None. Raises SpecError for dynamic dimensions."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor | list | tuple):
         return None

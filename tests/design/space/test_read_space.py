@@ -69,7 +69,7 @@ def test_a_space_is_an_architecture_with_one_more_section(tmp_path: Path, beside
     assert space.size == 4 * 4 * 2
     columns, depth, word = (list(parameter.values) for parameter in space.parameters)
     assert (columns, depth, word) == ([4, 8, 16, 32], [512, 1024, 1536, 2048], [4, 8])
-    assert {limit.name: limit.most for limit in space.limits} == {"area_mm2": 3.0, "columns * depth": 20000}
+    assert space.limits == {"area_mm2": 3.0, "columns * depth": 20000}
     assert "design_space" not in space.document
     assert pickle.loads(pickle.dumps(space)) == space
 
@@ -133,7 +133,7 @@ def test_ranges_of_a_command_line(text: str, values: tuple[object, ...]) -> None
 
 def test_a_limit_given_besides_takes_the_place_of_the_files(tmp_path: Path) -> None:
     space = read_space(*written(tmp_path, ARCHITECTURE, SECTION), limits={"columns * depth": 8192, "units": 16})
-    assert {limit.name: limit.most for limit in space.limits} == {"area_mm2": 3.0, "columns * depth": 8192, "units": 16}
+    assert space.limits == {"area_mm2": 3.0, "columns * depth": 8192, "units": 16}
     assert limit_values(space, (1, 3, 0)) == {"columns * depth": (16384.0, 8192)}
 
 
