@@ -143,7 +143,7 @@ def test_words_over_links_are_divided_by_the_receivers_of_all_instances() -> Non
 
 
 def test_a_loop_takes_back_one_step_of_each_loop_inside() -> None:
-    """Neighbours hand words on although four taps lie inside the loop: its step goes back by one of them, not by three."""
+    """Neighbours hand words on although four taps lie inside the loop: its step goes back by one of them, not three."""
     task = mapping_task(shrunk("output_stationary", LAYERS[0], {"M": 6, "S": 4, "N": 2, "P": 20, "Q": 16}))
     names, levels = task.space.problem.dimensions, len(task.space.levels)
     temporal, spatial = (np.ones((levels, len(names), 1)) for _ in range(2))
