@@ -14,54 +14,13 @@ if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].endswith(__name__) a
     # `__future__` would be one), unless this package was found there.
     del sys.path[0]
 
+# ruff: noqa: F403, F405  type checkers find the names below in `api`
 TYPE_CHECKING = False  # known to type checkers; `typing` takes as long to load as all that is needed here
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from fadiff_mapper.api import (
-        DesignOptions,
-        DesignResult,
-        DesignSpace,
-        DesignWorkers,
-        FadiffError,
-        InferenceResult,
-        InvalidMapping,
-        Mapping,
-        NetworkOptions,
-        NetworkResult,
-        Result,
-        SearchOptions,
-        Spec,
-        SpecError,
-        Stats,
-        Workload,
-        __version__,
-        bundled_names,
-        calibrate,
-        call_mapper,
-        call_model,
-        evaluate,
-        examine,
-        explain_run,
-        infer,
-        json_schema,
-        load,
-        load_layers,
-        load_network,
-        map_layer,
-        map_layers,
-        map_network,
-        quickstart,
-        read_calibration,
-        read_run,
-        read_space,
-        remove_launchers,
-        save_network,
-        search_design,
-        verify,
-        write_launchers,
-    )
+    from fadiff_mapper.api import *
 
 __all__ = ["DesignOptions", "DesignResult", "DesignSpace", "DesignWorkers", "FadiffError", "InferenceResult",
            "InvalidMapping", "Mapping", "NetworkOptions", "NetworkResult", "Result", "SearchOptions", "Spec",

@@ -408,8 +408,10 @@ def infer(model: Any, design: Design, *, batch: Sequence[int] = (1,),
         folders |= {Path(output, "llmservingsim", name): names for name, names in serving.FILES.items()}
     with nullcontext() if output is None else lock(Path(output), folders, files):
         document = read_document(*sources, jinja_data=jinja_data) if sources else design
-        question = inference.InferenceQuestion(read, document, batch, prompt, generate, frequency, metric, seed, jobs,
-                                               energy, strict, bits or {}, fold, fuse, stopped)
+        question = inference.InferenceQuestion(
+            model=read, design=document, batch=batch, prompt=prompt, generate=generate, frequency=frequency,
+            metric=metric, seed=seed, jobs=jobs, energy=energy, strict=strict, bits=bits or {}, fold=fold, fuse=fuse,
+            stopped=stopped)
         result = inference.infer(question)
         if output is not None:
             from fadiff_mapper.output.inference_files import inference_files

@@ -16,11 +16,11 @@ from typing import Any
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.design.result import LeastFigures, metric_exponents
+from fadiff_mapper.design.result import LeastFigures
 from fadiff_mapper.design.result_store import ResultStore, as_stored
 from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.inputs.spec.mapping import Mapping
-from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.spec import Spec, metric_of
 from fadiff_mapper.inputs.spec.tables import compute_energy
 from fadiff_mapper.inputs.yaml.located import plain, with_places
 from fadiff_mapper.inputs.yaml.place import Where
@@ -135,8 +135,8 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
     quick = {} if give_up else dict(searched(replace(options, effort="quick"), never))
     found |= searched(options, stopped)
     if quick and stopped():
-        energy, cycles, _ = metric_exponents(options.priorities[0])
-        found |= {key: min(found[key], entry, key=lambda each: each.energy_pj ** energy * each.cycles ** cycles)
+        metric = options.priorities[0]
+        found |= {key: min(found[key], entry, key=lambda each: float(metric_of(metric, each.energy_pj, each.cycles)))
                   for key, entry in quick.items()}
     cut_short = stopped()
     if cut_short and give_up:

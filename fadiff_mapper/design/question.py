@@ -14,7 +14,7 @@ from fadiff_mapper.design.result import metric_exponents
 from fadiff_mapper.design.space import DesignSpace
 from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS
 from fadiff_mapper.network.options import NetworkOptions, layer_search
-from fadiff_mapper.search.options import MOST_THREADS, SearchOptions, check_gap, check_options
+from fadiff_mapper.search.options import MOST_THREADS, SearchOptions, check_gap, check_options, check_time_limit
 from fadiff_mapper.workload import Operator, Workload
 
 METHODS = ("bounds", "gradient", "random", "exhaustive", "tpe", "nsga2")
@@ -200,8 +200,7 @@ def check_question(question: DesignQuestion, workers: DesignWorkers) -> None:
         value = getattr(options, name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise FadiffError(f"{name.replace('_', ' ')}: found {value!r}; accepted: a whole number from 1")
-    if options.time_limit is not None and not options.time_limit > 0:
-        raise FadiffError(f"time limit: found {options.time_limit!r}; accepted: seconds greater than 0")
+    check_time_limit(options.time_limit)
     if options.gap is not None:
         check_gap(options.gap)
         if shard is not None or not options.prune:

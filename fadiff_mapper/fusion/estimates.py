@@ -173,7 +173,8 @@ def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[Layer
         return known[key][0]
 
     levels = {name: hardware.level(name) for name in homes(hardware)}
-    words = {name: hardware.arch.levels[index].usable for name, index in levels.items()}
+    usable = {name: inf if (words := hardware.arch.levels[index].usable) is None else float(words)
+              for name, index in levels.items()}
     layers = []
     for index, (problem, base) in enumerate(zip(segment.problems, bases, strict=True)):
         before = segment.into(index)
@@ -184,7 +185,6 @@ def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[Layer
                         segment.problems[segment.reader(index)]) for index, link in enumerate(segment.links)]
     shared = [(one.layer, segment.problems[one.layer].dataspace_names().index(one.operand),
                one.first, segment.problems[one.first].dataspace_names().index(one.tensor)) for one in segment.shared]
-    usable = {name: inf if room is None else float(room) for name, room in words.items()}
     return CompiledSegment(hardware, segment, bases, usable, FusedSegment(layers, links, float(segment.repeat), shared))
 
 

@@ -286,6 +286,7 @@ def _up_to(spec: Spec, level: int) -> Spec:
 
 
 def _check(question: InferenceQuestion) -> None:
+    """Raises FadiffError for a number out of range, or for more than the model or its groups can do."""
     model, batch, prompt, generate = question.model, question.batch, question.prompt, question.generate
     frequency = question.frequency
     for name, values in (("batch", batch), ("prompt", [prompt]), ("generate", [generate])):

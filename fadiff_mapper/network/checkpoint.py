@@ -138,7 +138,7 @@ class Checkpoint:
 
 def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], effort: TileEffort) -> str:
     """Hashes a batch of groups, without their mappings, and how these are searched: effort, and the network's sums."""
-    return _digest([groups, sums, effort.options.as_dict(), effort.deep and effort.deep.as_dict(), effort.known_too])
+    return _digest([groups, sums, effort.options.as_dict(), effort.deep and effort.deep.as_dict()])
 
 
 def _digest(content: Any) -> str:

@@ -71,7 +71,6 @@ from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.result import EvaluatedGroup, LayerAlone
 from fadiff_mapper.network.tile_mappings import (
-    COMPARING,
     LIGHT,
     THOROUGH,
     TileEffort,
@@ -438,7 +437,7 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
         state.waiting = [other for other in state.waiting if other is not candidate]
         state.tried += [candidate.group] if candidate.group not in state.tried else []
         state.exact += [group] if group is not None else []
-        state.searched += [candidate.group] if effort.deep and effort.known_too else []
+        state.searched += [candidate.group] if effort.deep else []
     run.note(stage, best_known_plan(run))
     for candidate, group in pairs:
         if group is None:
@@ -465,7 +464,7 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
             if halved:
                 propose(run, state, [min(halved, key=lambda other: price(other.estimate))])
                 state.narrowed += 1
-    evaluate_candidates(run, list(new.values()), COMPARING, stage)
+    evaluate_candidates(run, list(new.values()), THOROUGH, stage)
 
 
 def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice,

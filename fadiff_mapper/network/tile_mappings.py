@@ -69,7 +69,6 @@ class TileEffort:
     # in a thorough search, which compares all strategies of layers whose best one is not known yet, the effort of a
     # second search of those that come close to the best; None takes one strategy that has a legal mapping
     deep: SearchOptions | None = None
-    known_too: bool = True  # whether a thorough search goes deep into tiles of layers whose best strategy is known, too
 
     def of(self, seed: int, threads: int) -> TileEffort:
         """The effort with a seed and a number of threads."""
@@ -82,11 +81,7 @@ LIGHT = TileEffort(SearchOptions(effort="light"))
 
 THOROUGH = replace(LIGHT, deep=SearchOptions(effort=replace(EFFORTS["light"], chains=40, rounds=60, neighbours=12,
                                                             chains_agreeing=8)))
-"""Effort for the tiles of groups of the plan that fall short of their estimate: the hardest tile decides a plan."""
-
-COMPARING = replace(THOROUGH, known_too=False)
-"""Effort for the tiles of candidates that fall short of their estimate: thorough for layers whose strategies were never
-compared; the others seldom gain anything, which would take half of the whole run."""
+"""Effort for the tiles of groups that fall short of their estimate: the hardest tile decides a plan."""
 
 
 class TileStrategy(Enum):
@@ -289,8 +284,7 @@ def _searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[
                                                                        if strategy not in own]
             for tile, own in zip(tiles, found, strict=True)], effort.options)
     if effort.deep is not None:
-        search([_close(own) if compared or effort.known_too else [] for own, compared
-                in zip(found, every_way, strict=True)], effort.deep)
+        search([_close(own) for own in found], effort.deep)
     compared_tiles = [(tile, own) for tile, own, compared in zip(tiles, found, every_way, strict=True) if compared]
     for tile, own in sorted(compared_tiles, key=lambda pair: prod(pair[0].shape)):  # that of the largest tile counts
         if any(outcome.legal for outcome in own.values()):

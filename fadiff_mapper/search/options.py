@@ -152,9 +152,7 @@ MOST_THREADS = 1024
 
 def check_options(options: SearchOptions) -> None:
     """Raises FadiffError where an option is out of range, or has no effect beside another one."""
-    limit = options.time_limit
-    if limit is not None and (not isinstance(limit, int | float) or not limit > 0):
-        raise FadiffError(f"time limit: found {limit!r}; accepted: seconds greater than 0")
+    check_time_limit(options.time_limit)
     for name, least, most in (("seed", 0, 2 ** 63 - 1), ("threads", 1, MOST_THREADS),
                               ("exhaustive_limit", 1, 10 ** 12)):
         value = getattr(options, name)
@@ -192,6 +190,12 @@ def check_options(options: SearchOptions) -> None:
         if options.imperfect:
             raise FadiffError("imperfect: found with a calibration; accepted: one of them")
         refuse_calibration_without_cycles(options.priorities)
+
+
+def check_time_limit(limit: float | None) -> None:
+    """Raises FadiffError for a time limit that is no time."""
+    if limit is not None and (not isinstance(limit, int | float) or not limit > 0):
+        raise FadiffError(f"time limit: found {limit!r}; accepted: seconds greater than 0")
 
 
 def check_gap(gap: float) -> None:

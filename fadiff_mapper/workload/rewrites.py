@@ -10,7 +10,7 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Operator, make_operator
 from fadiff_mapper.workload.producer_consumer import readers_of
-from fadiff_mapper.workload.tensor_axes import AxisPiece, axis_of, regrouped
+from fadiff_mapper.workload.tensor_axes import SCATTERED, AxisPiece, axis_of, regrouped
 
 # Problem. Frameworks write attention over query heads that share keys and values as one product per query head, with
 # the keys and values repeated. Run so, each query head would fetch them again.
@@ -25,7 +25,6 @@ from fadiff_mapper.workload.tensor_axes import AxisPiece, axis_of, regrouped
 #
 # Repetitions along the outer part of the runs (a factor shared over the batch) stay as they are.
 
-AGAIN = "again"  # prefix of the dimensions of pieces that repeat elements; dimensions of the source are numbers
 SHARED = "Weights"  # the operand that products share: the right factor
 
 
@@ -72,19 +71,19 @@ def _merged(node: Node, layer: Operator, source: Node, way: Sequence[Node]) -> l
     padded = (1,) * lead + before
     if any(old not in (1, new) for old, new in zip(padded, after, strict=True)):
         return None
-    axes = tuple(axis_of([AxisPiece(str(index - lead) if old == new else f"{AGAIN} {index}", new)])
-                 for index, (old, new) in enumerate(zip(padded, after, strict=True)))
+    axes = tuple(axis_of([AxisPiece(str(index), extent)]) for index, extent in enumerate(after))
+    repeated = {str(index) for index, old in enumerate(padded) if old != after[index]}  # axes that repeat elements
     for passed in way[1:]:
         if passed.shape is not None:
             axes = (tuple(axes[axis] for axis in passed.axes) if passed.op == "transpose"
                     else regrouped(axes, passed.shape))
     runs, inner, columns = regrouped(axes, layer.tensor_shape(SHARED))
     kept = list(runs.pieces)
-    while kept and kept[-1].dimension.startswith(AGAIN):
+    while kept and kept[-1].dimension in repeated:
         kept.pop()
     pieces = [*kept, *inner.pieces, *columns.pieces]
     times = runs.extent // math.prod(piece.extent for piece in kept)
-    if times == 1 or any(not piece.dimension.isdecimal() for piece in pieces):
+    if times == 1 or any(piece.dimension in {*repeated, SCATTERED} for piece in pieces):
         return None
     shape = (layer.repeat // times, inner.extent, columns.extent)
     stored = sorted(pieces, key=lambda piece: (int(piece.dimension), -piece.step))

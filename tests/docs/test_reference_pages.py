@@ -53,5 +53,5 @@ def test_there_is_no_section_of_anything_else() -> None:
 
 def test_every_public_name_is_on_the_page_of_the_python_interface() -> None:
     page = (REFERENCE / "api.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^::: fadiff_mapper\.(\w+)$", page, flags=re.MULTILINE)) == {
+    assert set(re.findall(r"^::: fadiff_mapper\.api\.(\w+)$", page, flags=re.MULTILINE)) == {
         name for name in fadiff_mapper.__all__ if not name.startswith("__")}

@@ -21,7 +21,6 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network import tile_mappings
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.tile_mappings import (
-    COMPARING,
     LIGHT,
     STEP,
     THOROUGH,
@@ -145,10 +144,10 @@ def test_ample_room_holds_the_room_and_less_than_twice_as_much(parts: list[float
 def test_strategies_are_compared_for_layers_that_have_none_yet(searches: list[MappingTask]) -> None:
     known: dict[str, str] = {}
     assert not strategies_known(fused(4), known)
-    mapped(fused(4), COMPARING, known, TileMemory())
+    mapped(fused(4), THOROUGH, known, TileMemory())
     compared = len(searches)
     assert strategies_known(fused(4), known) and strategies_known(fused(6), known)
-    mapped(fused(4), COMPARING, known, TileMemory())
+    mapped(fused(4), LIGHT, known, TileMemory())
     assert len(searches) - compared < compared
     again = len(searches)
     mapped(fused(4), THOROUGH, known, TileMemory())

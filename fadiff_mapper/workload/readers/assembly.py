@@ -524,8 +524,8 @@ def recognise_products(to: Assembly, outputs: Sequence[str]) -> None:
         single = node.kind in ("opaque", "reshape", "transpose", "pointwise") and len(set(node.inputs)) == 1
         least[node.name] = min(points, least[node.inputs[0]]) if single else points
         axes = _summed_axes(node, by_name)
-        join, scaled = _join(to, node, by_name, readers) if axes else (None, False)
-        factors = _factors(to, join, by_name) if join else []
+        join, scaled = _join(node, by_name, readers) if axes else (None, False)
+        factors = _factors(join, by_name) if join else []
         if join and join.shape and factors:
             both = scaled and any(min(factor.shape[axis] for factor in factors) > 1 for axis in axes)
             repeated = [math.prod(factor.shape) < math.prod(join.shape) for factor in factors]
@@ -599,8 +599,7 @@ def _carriers(node: Node, by_name: Mapping[str, Node]) -> list[str]:
             or math.prod(shape) == math.prod(node.shape)]
 
 
-def _join(to: Assembly, node: Node, by_name: Mapping[str, Node],
-          readers: Mapping[str, int]) -> tuple[Node | None, bool]:
+def _join(node: Node, by_name: Mapping[str, Node], readers: Mapping[str, int]) -> tuple[Node | None, bool]:
     """The join of two tensors behind a reduction, and whether it is a product that is at most scaled on the way.
 
     Only steps point by point of one tensor lie on the way (and rearrangements, behind which it counts as no product),
@@ -622,7 +621,7 @@ def _constants(node: Node) -> list[Tensor]:
     return [Tensor(shape) for shape in node.constants if math.prod(shape) > 1]
 
 
-def _factors(to: Assembly, join: Node, by_name: Mapping[str, Node]) -> list[Tensor]:
+def _factors(join: Node, by_name: Mapping[str, Node]) -> list[Tensor]:
     """The two operands of a join before repetition, with as many axes as it has; none unless two are known."""
     found: list[Tensor] = []
     for name in dict.fromkeys(join.inputs):
