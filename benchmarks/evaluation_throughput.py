@@ -6,8 +6,9 @@
 
 One row per design, layer and number of threads, all in one run: mappings per second by the clock (the best of the
 repeats), and microseconds of CPU time per mapping, which other work on the machine disturbs less. "legal" is the share
-of the mappings that fit the design; illegal ones cost as much time. With `--legal` all mappings are legal ones, as
-most are that a search evaluates. The name `untuned_design` is that of the design and problem in the file beside this
+of the mappings that fit the design. Eight mappings without a legal one among them cost less, so two checkouts compare
+only where their shares are equal: another version may draw other mappings. With `--legal` all mappings are legal ones,
+as most are that a search evaluates. The name `untuned_design` is that of the design and problem in the file beside this
 script, which resemble no bundled ones.
 """
 
