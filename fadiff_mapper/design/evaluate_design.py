@@ -58,6 +58,9 @@ BOUND_WORK = (0, 250_000)
 """Layers of parts of fused groups that are bounded for a design: at first, and where that leaves the design open. A
 limit of time, a third of what its plan takes."""
 
+PROOF_WORK = 4_000_000
+"""The same for a design that keeps the gap of a space open: most bounds cannot rise further then."""
+
 MOST_DESIGNS = 64
 """Parsed designs that are kept, the latest ones, so that a design that is judged and then mapped is read once."""
 

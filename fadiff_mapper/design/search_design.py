@@ -21,7 +21,14 @@ from typing import Any
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError, attempted, listed
 from fadiff_mapper.design.bound_designs import BoundDesigns, DesignDescent
-from fadiff_mapper.design.evaluate_design import SLACK, DesignBench, design_bound, disagreement, evaluate_design
+from fadiff_mapper.design.evaluate_design import (
+    PROOF_WORK,
+    SLACK,
+    DesignBench,
+    design_bound,
+    disagreement,
+    evaluate_design,
+)
 from fadiff_mapper.design.executors import executor
 from fadiff_mapper.design.layer_entries import OUT_OF_TIME
 from fadiff_mapper.design.proposers import BLACK_BOX, ExhaustiveDesigns, OptunaDesigns, Proposer
@@ -363,7 +370,8 @@ def raise_bounds(run: DesignRun, bench: DesignBench, gap: float, over: Over) -> 
     with suppress(OutOfTime):
         while low and low[0][0] < enough and low[0][1] not in raised:
             _, place = heappop(low)
-            least = design_bound(bench, bench.reader.specs(run.archive[place].point), over, proved=True)
+            specs = bench.reader.specs(run.archive[place].point)
+            least = design_bound(bench, specs, over, PROOF_WORK, proved=True)
             if least is not None:
                 run.archive.set_bounds(place, least)
             raised.add(place)
