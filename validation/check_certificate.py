@@ -273,6 +273,7 @@ class Checker:
     def near(self, t: int, level: int, spatial: tuple[Box, ...], tile: Box) -> dict[Box, float]:
         """Moves from receivers below a level to a neighbour; the share of receivers, at most, that have one there."""
         extent, found = spatial[level], dict[Box, float]()
+        others = [r for r, rank in enumerate(self.ranks[t]) if not self.own[t].isdisjoint(d for d, _ in rank)]
         groups = any(sum(extent[d] > 1 for d, _ in rank) > 1 for rank in self.ranks[t])  # with equal words, of any size
         for order, on_y in (layout[level] for layout in self.placed(spatial)) if self.neighbours(t, level - 1) else ():
             points, number, there = dict[int, Any](), np.arange(prod(extent)), dict[Box, set[int]]()
@@ -284,7 +285,7 @@ class Checker:
                 if abs(here - other) == wide or (abs(here - other) == 1 and here // wide == other // wide):
                     there.setdefault(tuple((offset[other] - offset[here]).tolist()), set()).add(here)
             for move, receivers in there.items():
-                if not any(by for by, rank in zip(move, self.ranks[t], strict=True) if rank[0][0] in self.own[t]):
+                if not any(move[r] for r in others):
                     found[move] = max(found.get(move, 0), 1.0 if groups else len(receivers) / len(offset))
         return found
 
@@ -374,19 +375,19 @@ class Checker:
         self.counted += 1
         inside = self.spatial[:state.level + 1]
         left = tuple(points / prod(level[d] for level in inside) for d, points in enumerate(state.tile))
-        looping, place = [d for d in self.dims if left[d] > 1], self.place[state.level]
-        if state.level < self.open or not looping:
-            return self.value(state, left, None)
-        least = min(place[d] for d in looping)
-        return min(self.value(state, left, d) for d in looping if state.level > self.open or place[d] == least)
+        looping = [d for d in self.dims if left[d] > 1] if state.level >= self.open else []
+        place = self.place[state.level]  # of one open level the loops that constraints put there, of several any
+        least = min((place[d] for d in looping), default=0)
+        return min(self.value(state, left, d) for d in [
+            d for d in looping if state.level > self.open or place[d] == least] or [-1])
 
-    def value(self, state: State, left: Box, first: int | None) -> float:
-        """The same where the innermost open loop goes over `first`."""
+    def value(self, state: State, left: Box, first: int) -> float:
+        """The same where the innermost open loop goes over `first`; -1 where there is none."""
         whole = state
         for t, inner, outer in self.crossings:
             if 0 <= inner < state.level:
                 received, sent, loose = self.least(t, inner, state)
-                if first is not None and first in self.relevant[t] and inner < self.open:
+                if first in self.relevant[t] and inner < self.open:
                     more, sent_more, loose = self.innermost(t, inner, state, left, first)
                     received, sent = max(received, more), max(sent, sent_more)
                 whole = self.charged(whole, t, inner, outer, received, sent, loose)
