@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
-from math import ceil, floor, inf, prod
+from math import ceil, floor, inf, isclose, prod
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -35,6 +35,8 @@ from fadiff_mapper.search.mapspace.build import build_mapspace, orders_at
 SAME = 1e-9
 """Numbers that differ by less than this share are equal: sums differ in their last bits."""
 
+same = partial(isclose, rel_tol=SAME)
+
 Box = tuple[float, ...]
 Layout = tuple[tuple[tuple[int, ...], tuple[bool, ...]], ...]
 
@@ -46,10 +48,6 @@ class Rejected(FadiffError):
 def need(right: bool, what: str) -> None:
     if not right:
         raise Rejected(f"certificate: {what}")
-
-
-def same(a: float, b: float) -> bool:
-    return abs(a - b) <= SAME * max(abs(a), abs(b))
 
 
 def least_factor(whole: float) -> float:
@@ -71,20 +69,27 @@ class Loop(NamedTuple):
     level: int
     bound: float           # iterations
     step: float            # points from one to the next
-    several: bool = False  # stands for loops of several levels: a step of one is at least `step`
+    several: bool = False  # may be split over levels: steps are multiples of `step`
+
+
+class Words(NamedTuple):
+    """Words of a data space over a crossing between two levels that keep it, per receiver."""
+
+    t: int
+    inner: int       # -1: the arithmetic
+    outer: int
+    received: float  # from neighbours too
+    sent: float      # for each receiver with words of its own
+    loose: bool      # mappings differ by more
 
 
 class State(NamedTuple):
-    """All loops further out than a level are fixed; sums are over the crossings whose words these decide."""
+    """All loops further out than a level are fixed."""
 
     level: int
-    tile: Box                   # of the level
-    loops: tuple[Loop, ...]     # innermost first
-    energy: float               # pJ
-    accessed: float             # accesses of the outermost level
-    reads: tuple[float, ...]    # [L]; words per instance
-    writes: tuple[float, ...]   # [L]
-    loose: bool                 # mappings differ by more than is fixed
+    tile: Box                 # of the level
+    loops: tuple[Loop, ...]   # innermost first
+    words: tuple[Words, ...]  # of the crossings whose words these loops decide
 
 
 @dataclass(eq=False)
@@ -96,7 +101,6 @@ class Checker:
     limit: float
     counted: int = 0
     evaluated: int = 0
-    scatter: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.layer = layer_of(self.spec)
@@ -105,21 +109,21 @@ class Checker:
         self.names, self.bounds = problem.dimensions, tuple(float(bound) for bound in problem.bounds.values())
         self.levels, self.dims = len(self.space.levels), range(len(self.bounds))
         self.tensors = range(len(problem.dataspaces))
-        self.ranks = [[[(self.names.index(term.dimension), float(term.coefficient)) for term in rank]
-                       for rank in space.ranks] for space in problem.dataspaces]
+        self.ranks = [[[(self.names.index(term.dimension), float(term.coefficient)) for term in rank
+                        if problem.bounds[term.dimension] > 1] for rank in space.ranks] for space in problem.dataspaces]
         self.written = list(self.layer.projection.read_write)
         self.relevant = [frozenset(d for rank in ranks for d, _ in rank) for ranks in self.ranks]
         self.usable = [level.usable for level in self.layer.arch.levels]
         self.units: list[Any] = [self.layer.arch.arithmetic, *self.layer.arch.levels]  # below each level
-        looping = [[[d for d, _ in rank if self.bounds[d] > 1] for rank in ranks] for ranks in self.ranks]
-        self.shared = [frozenset(d for rank in ranks if len(rank) > 1 for d in rank) for ranks in looping]
-        self.own = [frozenset(d for rank in ranks for d in rank) - shared
-                    for ranks, shared in zip(looping, self.shared, strict=True)]
-        self.plain = [not shared and all(c == 1 for rank in ranks for d, c in rank if self.bounds[d] > 1)
+        self.shared = [frozenset(d for rank in ranks if len(rank) > 1 for d, _ in rank) for ranks in self.ranks]
+        self.own = [relevant - shared for relevant, shared in zip(self.relevant, self.shared, strict=True)]
+        self.plain = [not shared and all(c == 1 for rank in ranks for _, c in rank)
                       for ranks, shared in zip(self.ranks, self.shared, strict=True)]
         need(not any(w and not p for w, p in zip(self.written, self.plain, strict=True))
-             and all(sum(d in rank for rank in ranks) < 2 for ranks in looping for d in self.dims),
-             "an output with windows, or a dimension in several ranks; accepted: none")
+             and all(sum(map(len, ranks)) == len(relevant) and all(c for rank in ranks for _, c in rank)
+                     for ranks, relevant in zip(self.ranks, self.relevant, strict=True))
+             and self.layer.machine.element_words is None,
+             "an output with windows, a dimension in several ranks, a coefficient of 0, or bits; accepted: none")
         self.price = {name: np.asarray(getattr(machine, name)).ravel().tolist() for name in (
             "read", "fill", "update", "block", "clusters", "leak", "addr_gen", "read_bandwidth", "write_bandwidth",
             "shared_bandwidth", "gated")}
@@ -170,8 +174,8 @@ class Checker:
         """Temporal factors of a state's level that leave the levels within something to do."""
         choices = []
         for d in self.dims:
-            left, along = state.tile[d] / self.spatial[state.level][d], tuple(level[d] for level in self.spatial)
-            inside = self.reachable(state.level - 1, d, along) if state.level else {1.0}
+            left = state.tile[d] / self.spatial[state.level][d]
+            inside = self.reachable(state.level - 1, d, self.along[d]) if state.level else {1.0}
             choices.append([float(f) for f in self.space.levels[state.level].temporal.choices[self.names[d]]
                             if left % f == 0 and left / f in inside])
         return itertools.product(*choices)
@@ -186,50 +190,45 @@ class Checker:
         for rank in self.ranks[t]:
             count, whole = 1.0, contiguous
             for d, c in sorted(((d, abs(c)) for d, c in rank), key=lambda term: term[1]):
-                if whole and c <= count:
-                    count += c * (points[d] - 1)
-                elif whole and points[d] > 1:
+                if not whole or c <= count:
+                    count += (c if whole else 1) * (points[d] - 1)
+                elif points[d] > 1:
                     count, whole = count * points[d], False
-                else:
-                    count += points[d] - 1
             result *= count
         return result
 
     def begin(self, spatial: tuple[Box, ...], keep: tuple[tuple[bool, ...], ...]) -> State | None:
         """The state without any temporal loop; None where a scheme has no mapping."""
-        self.spatial, self.keep, loose = spatial, keep, self.layer.network_priced
-        if any(self.bounds[d] not in self.reachable(self.levels - 1, d, tuple(level[d] for level in spatial))
-               for d in self.dims):
+        self.spatial, self.keep, self.along = spatial, keep, list(zip(*spatial, strict=True))
+        reach = [[self.reachable(i, d, self.along[d]) for d in self.dims] for i in range(self.levels)]
+        if any(self.bounds[d] not in reach[-1][d] for d in self.dims):
             return None
-        along = [tuple(level[d] for level in spatial) for d in self.dims]
         self.open = next(i for i in range(self.levels) if i == self.levels - 1 or any(
-            max(self.reachable(i, d, along[d])) > prod(along[d][:i + 1]) for d in self.dims))  # innermost with choices
+            max(reach[i][d]) > prod(self.along[d][:i + 1]) for d in self.dims))  # innermost with temporal loops
         self.used = [prod(prod(level) for level in spatial[i + 1:]) for i in range(self.levels)]
         self.cycles = prod(self.bounds) / prod(map(prod, spatial))
-        for i, t in itertools.product(range(self.levels), self.tensors):
-            loops = [[spatial[i][d] - 1 for d, _ in rank if spatial[i][d] > 1] for rank in self.ranks[t]]
-            loose |= any(len(rank) > 1 for rank in loops)  # receivers may want the same words of a window
-            self.scatter[i, t] = prod(1 + sum(rank) for rank in loops)
+        self.loose = self.layer.network_priced or any(  # receivers may want the same words of a window
+            sum(level[d] > 1 for d, _ in rank) > 1 for level in spatial for ranks in self.ranks for rank in ranks)
         self.crossings = []  # (t, inner, outer) of consecutive levels that keep t; inner -1 is the arithmetic
         for t in self.tensors:
             kept = [i for i in range(self.levels) if keep[i][t]]
             if not kept:
                 return None
             self.crossings += [(t, inner, outer) for inner, outer in itertools.pairwise((-1, *kept))]
-        zeros = (0.0,) * self.levels
-        energy = prod(self.bounds) * float(self.layer.machine.compute_energy)
-        state = State(self.levels - 1, self.bounds, (), energy, 0.0, zeros, zeros, loose)
+        words = []
         for t, inner, outer in self.crossings:
             if inner < 0:  # rule "arithmetic": a word per cycle, unless neighbours hand it on
                 linked = bool(self.layer.reuse.linked[0, t]) and prod(spatial[0]) > 1
                 asked = (self.distinct(t, self.bounds, True) / self.used[outer] / self.between(t, inner, outer)
                          if linked else self.cycles)
-                state = self.charged(state, t, inner, outer, asked, asked, linked)
+                words.append(Words(t, inner, outer, asked, asked, linked))
+        state = State(self.levels - 1, self.bounds, (), tuple(words))
         return state if self.fits(state) else None
 
     def between(self, t: int, inner: int, outer: int) -> float:
-        """Receivers of one instance of `outer` at `inner` with words of their own."""
-        return prod(self.scatter[i, t] for i in range(inner + 1, outer + 1))
+        """Receivers of one instance of `outer` at `inner` with words of their own, at least."""
+        return prod(1 + sum(level[d] - 1 for d, _ in rank)
+                    for level in self.spatial[inner + 1:outer + 1] for rank in self.ranks[t])
 
     def neighbours(self, t: int, inner: int) -> bool:
         """Whether receivers at `inner` may hand on words of a window to each other."""
@@ -239,31 +238,6 @@ class Checker:
         """Whether a level holds the tiles that it keeps."""
         room = self.usable[state.level]
         return room is None or sum(self.words(t, state.tile) for t in self.tensors if self.keep[state.level][t]) <= room
-
-    def charged(self, state: State, t: int, inner: int, outer: int, received: float, sent: float, loose: bool) -> State:
-        """Rule "charges": the accesses of both levels for words per receiver, rounded as Timeloop may round them."""
-        energy, accessed, reads, writes = state.energy, state.accessed, list(state.reads), list(state.writes)
-        whole, sent = self.words(t, self.bounds), min(received, sent)
-        received = sent + (received - sent) / self.used[inner + 1]  # words over links: by receivers of all instances
-
-        def pay(level: int, amount: float, action: str, addressed: bool) -> Any:
-            nonlocal energy, accessed
-            clusters = min(self.used[level], self.price["clusters"][level])
-            energy += clusters * (ceil(amount / self.price["block"][level] - 1e-9) * self.price[action][level]
-                                  + addressed * amount * self.price["addr_gen"][level])
-            accessed += amount * self.used[level] if level == self.levels - 1 else 0
-            return amount * self.scale[level][t]
-        asked = ceil(sent * self.between(t, inner, outer) - 0.5 - 1e-6)
-        first = whole / self.between(t, outer, self.levels - 1) if self.written[t] else 0  # rule "first writes"
-        reads[outer] += pay(outer, max(asked - first, 0), "read", not self.written[t])
-        if self.written[t]:
-            writes[outer] += pay(outer, asked, "update", True)
-        if inner >= 0:
-            filled = max(ceil(received - 1 - 1e-6), 0) if loose else floor(received + 1e-6)
-            first = whole / self.between(t, inner, self.levels - 1) if self.written[t] else 0
-            writes[inner] += pay(inner, max(filled - first, 0), "fill", True)
-        return state._replace(energy=energy, accessed=accessed, reads=tuple(reads), writes=tuple(writes),
-                              loose=state.loose or loose)
 
     def moved(self, t: int, points: Any) -> Box:
         """How far so many points in each dimension move a tile in each rank, in words."""
@@ -321,14 +295,14 @@ class Checker:
             brought = 0.0 if reached((0.0,) * len(step)) else fresh if reached(step) else 1.0
             calls.append((loop.bound, brought, min([brought, *(
                 (fresh if move == step else 1) * (1 - share) for move, share in near.items() if reached(move))])))
-        run = least_factor(first.bound) if first.several else first.bound  # iterations of the innermost loop, at least
+        run = least_factor(first.bound) if first.several else first.bound  # a split loop has at least the least factor
         slides, kept = fresh * prod(loop.bound for loop in loops) * (1 - 1 / run), near.get(step, 0.0)
         received, sent = (words * (share + slides * left) for share, left in zip(map(
             fewest, ([one[:2] for one in calls], [one[::2] for one in calls])), (1, 1 - kept), strict=True))
         return received, sent, first.several or kept > 0 or any(one[1:] != (1, 1) for one in calls)
 
     def reached(self, steps: Sequence[tuple[Sequence[float], float, float]], move: Box) -> bool:
-        """Whether some number of steps in the given ranges can move a tile so far; true where that is hard to tell."""
+        """Whether steps within these ranges can add up to a move; may err towards yes."""
         for r, by in enumerate(move):
             rank = [(one[r], low, high) for one, low, high in steps if one[r]]
             least, most = (sum(pick(one * low, one * high) for one, low, high in rank) for pick in (min, max))
@@ -338,19 +312,20 @@ class Checker:
         return True
 
     def innermost(self, t: int, inner: int, state: State, left: Box, first: int) -> tuple[float, float, bool]:
-        """The same for a receiver within all open loops, `left` iterations of each dimension.
+        """The same for a register below all open loops, which have `left` iterations of each dimension.
 
         Rule "innermost loop": where it goes over `first`, which moves the tile, all others repeat its calls.
         """
-        several, spatial = state.level > self.open, self.spatial[inner + 1:self.open + 1]
-        shared, wide = self.shared[t], self.spatial[self.open + 1:]
-        if first in shared and any(level[d] > 1 for level in wide for d in shared):
-            return self.least(t, inner, state)  # steps have several lengths
-        tile = tuple(min(self.reachable(inner, d, tuple(level[d] for level in self.spatial))) for d in self.dims)
-        loops = [Loop(d, -1 if several else state.level, left[d], tile[d] * prod(level[d] for level in spatial),
+        received, sent, loose = self.least(t, inner, state)
+        outside = any(level[d] > 1 for level in self.spatial[self.open + 1:] for d in self.shared[t])
+        if outside and first in self.shared[t]:
+            return received, sent, loose  # steps have several lengths
+        tile, several = tuple(prod(self.along[d][:inner + 1]) for d in self.dims), state.level > self.open
+        loops = [Loop(d, -1 if several else state.level, left[d], prod(self.along[d][:self.open + 1]),
                       several and least_factor(left[d]) < left[d])
                  for d in sorted(self.dims, key=lambda d: d != first) if left[d] > 1]
-        return self.decided(t, inner, tile, (*loops, *state.loops))
+        more, sent_more, loose = self.decided(t, inner, tile, (*loops, *state.loops))
+        return max(received, more), max(sent, sent_more), loose
 
     def least(self, t: int, inner: int, state: State) -> tuple[float, float, bool]:
         """The same for a receiver within the state's level, or that level.
@@ -358,23 +333,25 @@ class Checker:
         Rule "inner levels": the words of the level's tile cross again for every visit, and for every loop outside where
         the receiver cannot hold its share. Rule "unions": of windows the distinct words of all loops over them.
         """
-        inside, visits = self.between(t, inner, state.level), prod(loop.bound for loop in self.moving(t, state.loops))
+        visits = prod(loop.bound for loop in self.moving(t, state.loops))
+        # receivers may want some of the same words: at most so many have words of their own, and `between` at least
+        receivers = prod(self.along[d][i] for i in range(inner + 1, state.level + 1) for d in self.relevant[t])
         if self.plain[t]:
-            words, room = self.words(t, state.tile) / inside, self.usable[inner]
+            words, room = self.words(t, state.tile) / receivers, self.usable[inner]
             words *= prod(loop.bound for loop in state.loops) if room is not None and words > room else visits
             return words, words, False
         grown = list(state.tile)
         for loop in state.loops:
             if loop.d in self.shared[t]:
                 grown[loop.d], visits = grown[loop.d] * loop.bound, visits / loop.bound
-        touched = max(self.distinct(t, state.tile, True), self.distinct(t, grown, False)) / inside
-        return touched * visits, touched * (1 if self.neighbours(t, inner) else visits), True
+        touched = max(self.distinct(t, state.tile, True), self.distinct(t, grown, False))
+        sent = touched * (1 if self.neighbours(t, inner) else visits) / self.between(t, inner, state.level)
+        return touched * visits / receivers, sent, True
 
     def bound(self, state: State) -> float:
         """The bound of all mappings with a state's loops: the least of all loops that can be innermost."""
         self.counted += 1
-        inside = self.spatial[:state.level + 1]
-        left = tuple(points / prod(level[d] for level in inside) for d, points in enumerate(state.tile))
+        left = tuple(points / prod(self.along[d][:state.level + 1]) for d, points in enumerate(state.tile))
         looping = [d for d in self.dims if left[d] > 1] if state.level >= self.open else []
         place = self.place[state.level]  # of one open level the loops that constraints put there, of several any
         least = min((place[d] for d in looping), default=0)
@@ -382,24 +359,44 @@ class Checker:
             d for d in looping if state.level > self.open or place[d] == least] or [-1])
 
     def value(self, state: State, left: Box, first: int) -> float:
-        """The same where the innermost open loop goes over `first`; -1 where there is none."""
-        whole = state
-        for t, inner, outer in self.crossings:
-            if 0 <= inner < state.level:
-                received, sent, loose = self.least(t, inner, state)
-                if first in self.relevant[t] and inner < self.open:
-                    more, sent_more, loose = self.innermost(t, inner, state, left, first)
-                    received, sent = max(received, more), max(sent, sent_more)
-                whole = self.charged(whole, t, inner, outer, received, sent, loose)
+        """The same where the innermost open loop goes over `first`; -1 where there is none.
+
+        Rule "charges": the accesses of both levels of a crossing, rounded as Timeloop may round them.
+        """
+        words = [*state.words, *(
+            Words(t, inner, outer, *(self.innermost(t, inner, state, left, first) if first in self.relevant[t]
+                                     and inner < self.open else self.least(t, inner, state)))
+            for t, inner, outer in self.crossings if 0 <= inner < state.level)]
+        paid = []  # level, data space, words of an instance, action, whether their addresses are generated
+        for t, inner, outer, received, sent, loose in words:
+            # words over links: divided by the receivers of all instances
+            filled = min(received, sent) + max(received - sent, 0) / self.used[inner + 1]
+            filled = max(ceil(filled - 1 - 1e-6), 0) if loose else floor(filled + 1e-6)
+            asked = ceil(sent * self.between(t, inner, outer) - 0.5 - 1e-6)
+            first_inner, first_outer = (self.words(t, self.bounds) / self.between(t, level, self.levels - 1)
+                                        if self.written[t] else 0 for level in (inner, outer))  # rule "first writes"
+            paid.append((outer, t, max(asked - first_outer, 0), "read", not self.written[t]))
+            if self.written[t]:
+                paid.append((outer, t, asked, "update", True))
+            if inner >= 0:
+                paid.append((inner, t, max(filled - first_inner, 0), "fill", True))
+        energy, accessed = prod(self.bounds) * float(self.layer.machine.compute_energy), 0.0
+        asked_for = {"read": [0.0] * self.levels, "write": [0.0] * self.levels}
+        for level, t, amount, action, addressed in paid:
+            energy += min(self.used[level], self.price["clusters"][level]) * (
+                ceil(amount / self.price["block"][level] - 1e-9) * self.price[action][level]
+                + addressed * amount * self.price["addr_gen"][level])
+            accessed += amount * self.used[level] if level == self.levels - 1 else 0
+            asked_for["read" if action == "read" else "write"][level] += amount * self.scale[level][t]
         busy = self.cycles
-        for i, (read, written) in enumerate(zip(whole.reads, whole.writes, strict=True)):  # rule "bandwidths"
+        for i, (read, written) in enumerate(zip(*asked_for.values(), strict=True)):  # rule "bandwidths"
             for name, asked in (("read", read), ("write", written), ("shared", read + written)):
                 if (rate := self.price[f"{name}_bandwidth"][i]) < UNLIMITED:
                     busy = max(busy, ceil(asked / rate * (1 - 1e-12)))
         gate, gated = self.layer.machine.gate, self.price["gated"]
-        energy = whole.energy + sum(busy * leak * (self.used[gate[i]] * gated[i] if gated[i] > 1 else self.used[i])
-                                    for i, leak in enumerate(self.price["leak"]))
-        return float(metric_of(self.metric, energy, busy + self.layer.machine.network_latency, whole.accessed))
+        energy += sum(busy * leak * (self.used[gate[i]] * gated[i] if gated[i] > 1 else self.used[i])
+                      for i, leak in enumerate(self.price["leak"]))
+        return float(metric_of(self.metric, energy, busy + self.layer.machine.network_latency, accessed))
 
     # Orders: mappings with equal factors whose orders have the same signature have the same words, or are loose.
 
@@ -409,6 +406,12 @@ class Checker:
         inner, between, outer = ([self.names.index(name) for name in part if self.names.index(name) in looping]
                                  for part in (loops.inner, loops.between, loops.outer))
         return ((*inner, *order, *outer) for order in itertools.permutations(between))
+
+    def looping(self, level: int, factors: Box, order: list[int]) -> tuple[int, ...]:
+        """The loops of several iterations of an order; Rejected where constraints do not permit it."""
+        own = tuple(d for d in order if factors[d] > 1)
+        need(sorted(order) == list(self.dims) and own in self.permitted(level, frozenset(own)), "an order")
+        return own
 
     def signature(self, level: int, order: Sequence[int]) -> tuple[tuple[frozenset[int], int], ...]:
         """For each data space sent further in: loops inside the first one that moves it; and that loop, of a window."""
@@ -430,13 +433,10 @@ class Checker:
         level, spatial = state.level, self.spatial[state.level]
         tile = tuple(state.tile[d] / (factors[d] * spatial[d]) for d in self.dims)
         loops = (*(Loop(d, level, factors[d], tile[d] * spatial[d]) for d in order), *state.loops)
-        inner = state._replace(level=level - 1, tile=tile, loops=loops)
-        if not self.fits(inner):
-            return None
-        for t, receiver, outer in self.crossings:
-            if receiver == level - 1:
-                inner = self.charged(inner, t, receiver, outer, *self.decided(t, receiver, tile, loops))
-        return inner
+        words = (Words(t, inner, outer, *self.decided(t, inner, tile, loops))
+                 for t, inner, outer in self.crossings if inner == level - 1)
+        inner = State(level - 1, tile, loops, (*state.words, *words))
+        return inner if self.fits(inner) else None
 
     def check_schemes(self, content: Any) -> None:
         """Holds a certificate against all schemes, and the mapping that it gives against its value."""
@@ -469,10 +469,9 @@ class Checker:
     def given_values(self, temporal: tuple[Box, ...], orders: list[list[int]]) -> Any:
         """Values of a mapping of the scheme, layout by layout, once it is found to lie in the map space."""
         for level, (factors, order) in enumerate(zip(temporal, orders, strict=True)):
-            real = tuple(d for d in order if factors[d] > 1)
             choices = self.space.levels[level].temporal.choices
-            need(sorted(order) == list(self.dims) and real in self.permitted(level, frozenset(real))
-                 and all(factors[d] in choices[name] for d, name in enumerate(self.names)), "a mapping of no map space")
+            need(all(factors[d] in choices[name] for d, name in enumerate(self.names)), "a mapping of no map space")
+            self.looping(level, factors, order)
         points = [prod(level[d] for level in (*self.spatial, *temporal)) for d in self.dims]
         need(points == list(self.bounds), "a mapping of other bounds")
         return self.values([self.nest(temporal, orders, layout) for layout in self.placed(self.spatial)]).tolist()
@@ -487,9 +486,8 @@ class Checker:
         """Holds the parts of a state that are claimed against the bounds of all of its parts."""
         claimed: dict[Any, Any] = {}
         for part in parts:
-            factors, order = tuple(map(float, part["factors"])), part["order"]
-            own = tuple(d for d in order if factors[d] > 1)
-            need(sorted(order) == list(self.dims) and own in self.permitted(state.level, frozenset(own)), "an order")
+            factors = tuple(map(float, part["factors"]))
+            own = self.looping(state.level, factors, part["order"])
             key = factors, self.signature(state.level, own)
             need(key not in claimed, "a part twice")
             claimed[key] = own, part
@@ -507,13 +505,13 @@ class Checker:
 
     def check_mappings(self, state: State, outer: tuple[tuple[Box, tuple[int, ...]], ...], part: Any) -> None:
         """Evaluates the mappings of a part whose loops are fixed: one; every order and layout where that is loose."""
-        best, count = inf, 0
+        best, count, loose = inf, 0, self.loose or any(one.loose for one in state.words)
         for factors in self.factors(state):
             levels = [(factors, next(self.permitted(0, frozenset(d for d in self.dims if factors[d] > 1)))),
                       *reversed(outer)]
             temporal, orders = [own for own, _ in levels], [tuple(order for _, order in levels)]
-            placed = list(itertools.islice(self.placed(self.spatial), None if state.loose else 1))
-            if state.loose:
+            placed = list(itertools.islice(self.placed(self.spatial), None if loose else 1))
+            if loose:
                 orders = list(itertools.product(*(self.permitted(level, frozenset(order))
                                                   for level, (_, order) in enumerate(levels))))
             every = itertools.product(placed, orders)

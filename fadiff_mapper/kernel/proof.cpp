@@ -216,10 +216,9 @@ void Prover::charge(const Crossing& crossing, const Words& words, double& energy
         if (level == levels_ - 1) accessed += elements * used_[level];
     };
     // Neighbours hand on words that are not sent, which Timeloop divides by the receivers of all instances outside.
-    const double from_outside = std::min(words.received, words.sent);
-    const double filling = from_outside + (words.received - from_outside) / used_[inner + 1];
+    const double filling = std::min(words.received, words.sent) + std::max(words.received - words.sent, 0.0) / used_[inner + 1];
     // Timeloop rounds averages over windows; other words are whole numbers.
-    const double sent = std::ceil(from_outside * crossing.scatter - 0.5 - 1e-6);
+    const double sent = std::ceil(words.sent * crossing.scatter - 0.5 - 1e-6);
     const double received = words.loose ? std::max(std::ceil(filling - 1 - 1e-6), 0.0) : std::floor(filling + 1e-6);
     const double asked = crossing.written ? std::max(sent - crossing.first_outer, 0.0) : sent;
     // where words come up more than once they are partial sums (MORE in evaluate.cpp)
@@ -272,7 +271,7 @@ std::map<std::vector<double>, double> Prover::receivers_apart(int level, int t) 
     return found;
 }
 
-// Tiles of all calls but the first. Calls are fewest where loops that send less stand inside those that send more.
+// Tiles of all calls of some loops, over all orders at least: fewest where loops that send less stand inside others.
 template <typename Calls>
 static double fewest(std::vector<Calls>& loops, double Calls::* share) {
     std::sort(loops.begin(), loops.end(), [&](auto& a, auto& b) { return a.*share > b.*share; });
@@ -306,12 +305,11 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
     const std::size_t ranks = space.ranks.size();
     const Loop& first = moving_.front();
     const double words = volume(space, tile);
-    const double still[64] = {};  // moves, in words of every rank: none, and a step of the innermost loop
-    double step[64];
+    still_.assign(ranks, 0.0), step_.resize(ranks), ranges_.resize(ranks);  // moves, in words of every rank: none, a step
     extents_.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r)
-        step[r] = space.move[r * dims_ + first.dim] * first.step, extents_[r] = extent(space.ranks[r], tile);
-    const double fresh = 1 - overlap(int(ranks), step, [&](int r) { return extents_[r]; }) / words;
+        step_[r] = space.move[r * dims_ + first.dim] * first.step, extents_[r] = extent(space.ranks[r], tile);
+    const double fresh = 1 - overlap(int(ranks), step_.data(), [&](int r) { return extents_[r]; }) / words;
     double kept = 0;  // share of receivers that find the words of such a step at a neighbour
     near_.clear();
     for (const auto& [tiles, share] : crossing.apart) {
@@ -319,7 +317,7 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
             double& away = near_.emplace_back(0);
             for (int d = 0; d < dims_; ++d) away += space.move[r * dims_ + d] * tiles[d] * tile[d];
         }
-        if (std::equal(step, step + ranks, near_.end() - ranks)) kept = share;
+        if (std::equal(step_.begin(), step_.end(), near_.end() - ranks)) kept = share;
     }
     bool exact = !first.several && !kept;
     double all = first.bound;
@@ -328,11 +326,7 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
         const Loop& loop = moving_[i];
         const std::uint8_t* place = loop.level < 0 ? nullptr : &place_[std::size_t(loop.level) * dims_];
         // How far a call may move the tile in a rank. Loops that stand for several move it by any number of their steps.
-        struct Range {
-            double least, most, unit;
-            int unknown;
-        } range[64];
-        std::fill_n(range, ranks, Range{0, 0, 0, 0});
+        std::fill(ranges_.begin(), ranges_.end(), Range{});
         for (std::size_t j = 0; j < moving_.size(); ++j) {
             const Loop& other = moving_[j];
             const bool beside = j && j != i && other.level == loop.level;
@@ -342,30 +336,30 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
             for (std::size_t r = 0; r < ranks; ++r) {
                 const double one = space.move[r * dims_ + other.dim] * (i == j ? other.step : -other.step);
                 if (one == 0) continue;
-                range[r].least += std::min(one * from, one * to), range[r].most += std::max(one * from, one * to);
-                if (from != to) range[r].unit = one, ++range[r].unknown;
+                ranges_[r].least += std::min(one * from, one * to), ranges_[r].most += std::max(one * from, one * to);
+                if (from != to) ranges_[r].unit = one, ++ranges_[r].unknown;
             }
         }
         const auto possible = [&](const double* move) {
             for (std::size_t r = 0; r < ranks; ++r) {
-                const auto& [least, most, unit, unknown] = range[r];
+                const auto& [least, most, unit, unknown] = ranges_[r];
                 if (move[r] < least || move[r] > most || (unknown == 1 && std::fmod(move[r] - least, unit) != 0)) return false;
             }
             return true;
         };
         Calls calls{loop.bound, 1, 1};  // shares of a tile that a call brings, at least, and sends
-        if (possible(step)) calls.received = fresh, calls.sent = fresh * (1 - kept);
-        if (possible(still)) calls.received = calls.sent = 0;
+        if (possible(step_.data())) calls.received = fresh, calls.sent = fresh * (1 - kept);
+        if (possible(still_.data())) calls.received = calls.sent = 0;
         const double* away = near_.data();
         for (const auto& [tiles, share] : crossing.apart) {
-            if (!std::equal(step, step + ranks, away) && possible(away)) calls.sent = std::min(calls.sent, 1 - share);
+            if (!std::equal(step_.begin(), step_.end(), away) && possible(away)) calls.sent = std::min(calls.sent, 1 - share);
             away += ranks;
         }
         exact &= calls.received == 1 && calls.sent == 1;
         all *= loop.bound;
         calls_.push_back(calls);
     }
-    // The innermost loop has all iterations of its dimension, or a factor of them.
+    // The innermost loop has all iterations of its dimension; one of several levels at least the least prime factor of them.
     const double slides = fresh * all * (1 - 1 / (first.several ? smallest_factor(first.bound) : first.bound));
     const double received = words * (1 + fewest(calls_, &Calls::received) + slides);
     const double sent = words * (1 + fewest(calls_, &Calls::sent) + slides * (1 - kept));
@@ -415,12 +409,15 @@ void Prover::find_steps(Crossing& crossing) const {
 // level touches, again for every visit.
 Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, int level) const {
     const int t = crossing.tensor;
-    double inside = 1;  // receivers within one instance of the level, with words of their own
-    for (int l = crossing.inner + 1; l <= level; ++l) inside *= scatter_[std::size_t(l) * tensors_ + t];
+    double own = 1, receivers = 1;  // within one instance of the level: at least so many with words of their own, and at most
+    for (int l = crossing.inner + 1; l <= level; ++l) {
+        own *= scatter_[std::size_t(l) * tensors_ + t];
+        for (const int d : members(layer_.spaces[t].relevant)) receivers *= scheme_.spatial[std::size_t(l) * dims_ + d];
+    }
     const double* tile = frame.tile.data();
     const double visits = frame.visits[t];
     if (plain_[t]) {
-        const double words = volume(layer_.spaces[t], tile) / inside, room = layer_.level[crossing.inner].usable;
+        const double words = volume(layer_.spaces[t], tile) / receivers, room = layer_.level[crossing.inner].usable;
         // where the receiver cannot hold its share, a loop inside moves it, and all loops outside repeat that
         const double times = room >= 0 && layer_.in_words(crossing.inner, t, words, true) > room ? frame.outside : visits;
         return {words * times, words * times, false};
@@ -429,9 +426,10 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
     std::copy_n(tile, dims_, grown);
     for (std::size_t i = frame.loops; i-- > 0;)
         if (shared_[t] >> loops_[i].dim & 1) grown[loops_[i].dim] *= loops_[i].bound, repeated /= loops_[i].bound;
-    const double touched = std::max(distinct(t, tile, true), distinct(t, grown, false)) / inside;
+    const double touched = std::max(distinct(t, tile, true), distinct(t, grown, false));
     // Neighbours may hand on all that an earlier call delivered to any of them.
-    return {touched * repeated, !crossing.neighbours ? touched * repeated : level > crossing.inner ? touched : 0, true};
+    const double sent = !crossing.neighbours ? touched * repeated : level > crossing.inner ? touched : 0;
+    return {touched * repeated / receivers, sent / own, true};
 }
 
 // The bound of all mappings whose loops outside a level are those of a frame: the least of all loops that can be innermost.

@@ -71,12 +71,14 @@ private:
         bool written = false, neighbours = false; // an output; receivers may hand on words of a window
         double first_inner = 0, first_outer = 0;  // words of an instance that are written before they are read
         std::map<std::vector<double>, double> apart;  // tiles from a receiver to a neighbour, [D]: share of receivers
-        std::vector<double> tile, step;  // [D]; of a receiver within all open loops: its tile, and points of one step of these
+        // [D]; of a register below all open loops: its tile, and points of a step of the innermost loop over each dimension; no
+        // steps: unknown
+        std::vector<double> tile, step;
     };
     struct Loop {
         int dim, level;
         double bound, step;    // iterations; points from one to the next
-        bool several = false;  // stands for loops of several levels: a step of one is at least `step`
+        bool several = false;  // may be split over levels: steps are multiples of `step`
     };
     struct Frame {  // loops further out than a level are decided
         std::vector<double> tile;           // [D]; points of the level's tile
@@ -92,7 +94,11 @@ private:
         bool loose = false;     // not exact
     };
     struct Calls {
-        double bound, received, sent;  // iterations of a loop; shares of a tile, to a receiver and from the sender
+        double bound, received, sent;  // iterations of a loop; shares of the tile that each delivers, and reads at the sender
+    };
+    struct Range {  // moves of a tile along a rank
+        double least = 0, most = 0, unit = 0;
+        int unknown = 0;  // loops of which several numbers of steps are possible, each of `unit` words where there is one
     };
     struct Order {
         std::vector<std::uint8_t> order;  // [D]
@@ -143,7 +149,7 @@ private:
     double cycles_ = 1, fixed_energy_ = 0, fixed_accessed_ = 0;  // of the arithmetic
     std::vector<double> fixed_reads_, fixed_writes_;             // [L]; asked for by the arithmetic
     int first_open_ = 0;                          // the innermost level that can have temporal loops
-    std::vector<Dims> cheaper_;                   // [D]; dimensions of which an innermost loop moves no more than one over this
+    std::vector<Dims> cheaper_;                   // [D]; dimensions whose loop, if innermost, moves a subset of the tiles
     bool loose_ = false;
     std::vector<std::map<Dims, std::vector<Order>>> orders_;     // [L]
 
@@ -161,7 +167,8 @@ private:
     mutable Frame bounded_;                       // scratch
     mutable std::vector<Loop> moving_;            // loops outside a receiver, from the innermost one that moves its tile; scratch
     mutable std::vector<Calls> calls_;            // scratch
-    mutable std::vector<double> near_;            // moves from a receiver to its neighbours; scratch
+    mutable std::vector<double> near_, still_, step_;  // moves, [R]: to neighbours, none, a step; scratch
+    mutable std::vector<Range> ranges_;           // [R]; scratch
     mutable std::vector<double> iterations_;      // [D]; of the open loops over a dimension; scratch
     mutable std::vector<double> extents_;         // [R]; scratch
     struct Children {                             // scratch of the choices of one level's loops

@@ -22,13 +22,15 @@ from fadiff_mapper.cli import main
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.inputs.spec.spec import METRICS, Spec
+from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.exhaustive import count, nests, whole_space
-from fadiff_mapper.search.lower_bound.proof import Scheme, core_of, layouts, prove, schemes
+from fadiff_mapper.search.lower_bound.assemble import lower_bound
+from fadiff_mapper.search.lower_bound.proof import Scheme, core_of, layouts, prove, schemes, unprovable
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.mapspace.build import build_mapspace
 
@@ -140,6 +142,39 @@ def test_words_over_links_are_divided_by_the_receivers_of_all_instances() -> Non
     loops[-1, :, 0] = [names.index(name) for name in "QRCMSNP"]
     nest = Nest(temporal, spatial, loops, np.array(scheme.keep).reshape(levels, -1, 1), on_y.astype(bool), order)
     held(task, nest, "edp", values(score(task.layer, nest), "edp")[0])
+
+
+def strided_window(coefficient: int) -> tuple[MappingTask, Nest]:
+    """Four registers side by side, over both dimensions of a window, for 16 channels one after the other."""
+    each, every = dict.fromkeys("CPR", 1), ("Inputs", "Weights", "Outputs")
+    loops: tuple[tuple[dict[str, int], dict[str, int], tuple[str, ...]], ...] = (
+        ({}, {}, ("Inputs",)), ({}, {"P": 2, "R": 2}, ()), ({"C": 16}, {}, every))
+    levels = tuple(LevelMapping(each | temporal, tuple("CPR"), each | spatial, tuple("CPR"), 3, frozenset(kept))
+                   for temporal, spatial, kept in loops)
+    memories = tuple(StorageLevel(f"L{level}", "SRAM", instances, instances, 1, 8, 1, 1, None)
+                     for level, instances in enumerate((4, 1, 1)))
+    arch = Architecture("tiny", memories, Arithmetic("MAC", "mac", 4, 4, 1, 8))
+    problem = Problem("tiny", {"C": 16, "P": 2, "R": 2}, (
+        DataSpace("Inputs", ((Term("C"),), (Term("P", coefficient), Term("R"))), False),
+        DataSpace("Weights", ((Term("C"),), (Term("R"),)), False), DataSpace("Outputs", ((Term("P"),),), True)))
+    prices = Tables(ert=(EnergyTable("tiny.L0", {"read": 1.0, "write": 100.0, "leak": 0.0}), *(
+        EnergyTable(f"tiny.L{level}", {"read": 1.0, "write": 1.0, "update": 1.0}) for level in (1, 2)),
+        EnergyTable("tiny.MAC", {"compute": 0.0})))
+    said = tuple(LevelConstraints(bypass=frozenset(every) - level.keep, keep=level.keep) for level in levels)
+    task = MappingTask(prepare_layer(arch, problem, prices), build_mapspace(arch, problem, Constraints(said)))
+    return task, pack([Mapping(levels)], problem)
+
+
+@pytest.mark.parametrize("coefficient", [1, 2, 3])
+def test_each_register_is_filled_with_its_own_words(coefficient: int) -> None:
+    task, nest = strided_window(coefficient)
+    held(task, nest, "energy", values(score(task.layer, nest), "energy")[0])
+
+
+def test_a_coefficient_of_0_has_no_bound() -> None:
+    task, _ = strided_window(0)
+    assert unprovable(task.layer) == "a coefficient of 0"
+    assert lower_bound(task.layer, task.space) is None
 
 
 def test_a_loop_takes_back_one_step_of_each_loop_inside() -> None:

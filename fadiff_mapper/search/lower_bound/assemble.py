@@ -147,6 +147,17 @@ def sparse_lower_bound(design: SparseDesign, space: MapSpace, over: Over = never
     return lower_bound(design.layer, roomy, least_shares(design), over=over)
 
 
+def without_bound(layer: PreparedLayer) -> bool:
+    """Whether no bound is proven for a layer.
+
+    Of an output whose rank is a sum of dimensions Timeloop's count of the words that need not be read back can exceed
+    the words that are written there. A dimension with a coefficient of 0 belongs to a rank and moves nothing in it.
+    """
+    return any(written and windowed for windowed, written
+               in zip(layer.projection.windowed, layer.projection.read_write, strict=True)) or any(
+        not term.coefficient for space in layer.problem.dataspaces for rank in space.ranks for term in rank)
+
+
 def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | None = None, *,
                 tiled: bool = True, over: Over = never) -> LowerBound | None:
     """Bounds all metrics of one layer from below.
@@ -154,11 +165,9 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
     `shares`: least shares of the dense accesses and computes that zeros leave; None: everything. `tiled`: whether
     factors divide their dimensions, so that all tiles are known; else every word is sent once.
 
-    Returns None where no bound is proven: for an output whose rank is a sum of dimensions, since Timeloop's count of
-    the words that need not be read back can exceed those that are written there. Raises OutOfTime.
+    Returns None where no bound is proven, see `without_bound`. Raises OutOfTime.
     """
-    if any(windowed and written for windowed, written
-           in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
+    if without_bound(layer):
         return None
     inputs, every = bound_inputs(space, tiled), np.ones((len(space.levels), len(space.problem.dataspaces)))
     shares = shares or LeastShares(every, every, every, 1.0, 1.0)
@@ -385,13 +394,12 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int, copied: boo
     for each multiply-accumulate.
 
     `home`: the index of a level; `copied`: whether finished sums are read once more, for their copy to the home, in the
-    level inside it that keeps sums. Returns None where no bound is proven: see `lower_bound`, and where too many sets
+    level inside it that keeps sums. Returns None where no bound is proven: see `without_bound`, and where too many sets
     of levels could keep the data spaces.
     """
     space, shape = _any_factors(space), (len(space.levels), len(space.problem.dataspaces))
     inputs, kept = bound_inputs(space, False, True), _keepers(layer, space, never)
-    if math.prod(map(len, kept)) > MOST_CHOICES or any(windowed and written for windowed, written in zip(
-            layer.projection.windowed, layer.projection.read_write, strict=True)):
+    if math.prod(map(len, kept)) > MOST_CHOICES or without_bound(layer):
         return None
     every, none = np.ones(shape), np.zeros(shape)
     shares = LeastShares(every, every, every, 1.0, 1.0)

@@ -166,6 +166,8 @@ def unprovable(layer: PreparedLayer) -> str | None:
     if any(written and any(len(rank) > 1 or rank[0].coefficient != 1 for rank in dataspace.ranks)
            for written, dataspace in zip(layer.projection.read_write, layer.problem.dataspaces, strict=True)):
         return "an output with a sum or a stride in a rank"
+    if any(not term.coefficient for space in layer.problem.dataspaces for rank in space.ranks for term in rank):
+        return "a coefficient of 0"
     return None
 
 
