@@ -31,7 +31,7 @@ from provenance import Write, add_output, heading, markdown, row
 from benchmarks.results.data import read_record
 from fadiff_mapper import load_network, read_space
 from fadiff_mapper.design import executors
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
+from fadiff_mapper.design.question import BACKENDS, DesignOptions, DesignQuestion, DesignWorkers
 from fadiff_mapper.design.result import DesignResult
 from fadiff_mapper.design.result_store import FORM, ResultStore
 from fadiff_mapper.design.search_design import DesignProgress, search_design
@@ -187,7 +187,7 @@ def ms_of_an_entry(folder: Path) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backend", default="dask", choices=executors.BACKENDS)
+    parser.add_argument("--backend", default="dask", choices=BACKENDS)
     parser.add_argument("--many", action="store_true")
     parser.add_argument("--designs", type=int, default=100_000, help="a multiple of 1,000")
     add_output(parser)
@@ -228,7 +228,7 @@ def write_many(entry_ms: float, write: Write) -> None:
     write(heading("cluster", "CPU ms of a design in a worker", "its seconds", "of them, reading the store",
                   "CPU ms of a task", "tasks", "seconds of the scheduler", "CPU ms of an outcome",
                   "seconds of the program", f"times as fast as {WORKERS} workers"))
-    for backend in executors.BACKENDS[1:]:
+    for backend in BACKENDS[1:]:
         if not (file := RECORDS / f"designs_on_{backend}.json").exists():
             continue
         counts, costs = read_record(file).tables[:2]
