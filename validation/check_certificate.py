@@ -50,7 +50,7 @@ def need(right: bool, what: str) -> None:
         raise Rejected(f"certificate: {what}")
 
 
-def least_factor(whole: float) -> float:
+def smallest_factor(whole: float) -> float:
     return next((float(factor) for factor in range(2, int(whole ** 0.5) + 1) if whole % factor == 0), whole)
 
 
@@ -295,7 +295,7 @@ class Checker:
             brought = 0.0 if reached((0.0,) * len(step)) else fresh if reached(step) else 1.0
             calls.append((loop.bound, brought, min([brought, *(
                 (fresh if move == step else 1) * (1 - share) for move, share in near.items() if reached(move))])))
-        run = least_factor(first.bound) if first.several else first.bound  # a split loop has at least the least factor
+        run = smallest_factor(first.bound) if first.several else first.bound  # a split one at least the smallest factor
         slides, kept = fresh * prod(loop.bound for loop in loops) * (1 - 1 / run), near.get(step, 0.0)
         received, sent = (words * (share + slides * left) for share, left in zip(map(
             fewest, ([one[:2] for one in calls], [one[::2] for one in calls])), (1, 1 - kept), strict=True))
@@ -322,7 +322,7 @@ class Checker:
             return received, sent, loose  # steps have several lengths
         tile, several = tuple(prod(self.along[d][:inner + 1]) for d in self.dims), state.level > self.open
         loops = [Loop(d, -1 if several else state.level, left[d], prod(self.along[d][:self.open + 1]),
-                      several and least_factor(left[d]) < left[d])
+                      several and smallest_factor(left[d]) < left[d])
                  for d in sorted(self.dims, key=lambda d: d != first) if left[d] > 1]
         more, sent_more, loose = self.decided(t, inner, tile, (*loops, *state.loops))
         return max(received, more), max(sent, sent_more), loose
@@ -353,7 +353,7 @@ class Checker:
         self.counted += 1
         left = tuple(points / prod(self.along[d][:state.level + 1]) for d, points in enumerate(state.tile))
         looping = [d for d in self.dims if left[d] > 1] if state.level >= self.open else []
-        place = self.place[state.level]  # of one open level the loops that constraints put there, of several any
+        place = self.place[state.level]  # loops can be innermost as constraints say in one open level, all in several
         least = min((place[d] for d in looping), default=0)
         return min(self.value(state, left, d) for d in [
             d for d in looping if state.level > self.open or place[d] == least] or [-1])

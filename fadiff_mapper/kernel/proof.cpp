@@ -67,7 +67,7 @@ static bool divides(double part, double whole) {
     return quotient == std::floor(quotient) && quotient >= 1;
 }
 
-// The least prime factor of a whole number above 1.
+// The smallest prime factor of a whole number above 1.
 static double smallest_factor(double whole) {
     double factor = 2;
     while (factor * factor <= whole && !divides(factor, whole)) ++factor;
@@ -325,7 +325,7 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
     for (std::size_t i = 1; i < moving_.size(); ++i) {
         const Loop& loop = moving_[i];
         const std::uint8_t* place = loop.level < 0 ? nullptr : &place_[std::size_t(loop.level) * dims_];
-        // How far a call may move the tile in a rank. Loops that stand for several move it by any number of their steps.
+        // How far a call may move the tile in a rank. A split loop moves it by any number of its steps.
         std::fill(ranges_.begin(), ranges_.end(), Range{});
         for (std::size_t j = 0; j < moving_.size(); ++j) {
             const Loop& other = moving_[j];
@@ -359,16 +359,15 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
         all *= loop.bound;
         calls_.push_back(calls);
     }
-    // The innermost loop has all iterations of its dimension; one of several levels at least the least prime factor of them.
+    // A split innermost loop has at least the smallest prime factor of the iterations.
     const double slides = fresh * all * (1 - 1 / (first.several ? smallest_factor(first.bound) : first.bound));
     const double received = words * (1 + fewest(calls_, &Calls::received) + slides);
     const double sent = words * (1 + fewest(calls_, &Calls::sent) + slides * (1 - kept));
-    if (exact) return {received, received, false};
-    return {received, sent, true};
+    return {received, sent, !exact};
 }
 
-// Words to a receiver within all open loops, the innermost of which goes over the dimension `first` and moves the tile. Then
-// all other loops, open or decided, stand outside and repeat its calls.
+// Words to a register below all open loops, if the innermost one goes over the dimension `first` and moves the tile: all other
+// loops, open or decided, stand outside and repeat its calls.
 Prover::Words Prover::moved_words(const Crossing& crossing, const Frame& frame, int level, int first) const {
     const int t = crossing.tensor;
     if (plain_[t] || own_[t] >> first & 1) {
@@ -390,8 +389,8 @@ Prover::Words Prover::moved_words(const Crossing& crossing, const Frame& frame, 
     return {std::max(moved.received, least.received), std::max(moved.sent, least.sent), moved.loose};
 }
 
-// The tile of a receiver within all open loops, and the points of one step of the innermost loop of each dimension; none where
-// outer levels have spatial loops over a window, whose temporal loops make steps of several lengths.
+// The tile of a register below all open loops, and the points of a step of the innermost loop over each dimension; no steps where
+// outer levels have spatial loops over a window, as steps of its temporal loops have several lengths.
 void Prover::find_steps(Crossing& crossing) const {
     crossing.tile.resize(dims_), crossing.step.resize(dims_);
     for (int d = 0; d < dims_; ++d) crossing.tile[d] = reach_[std::size_t(crossing.inner) * dims_ + d][0];
@@ -435,16 +434,15 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
 // The bound of all mappings whose loops outside a level are those of a frame: the least of all loops that can be innermost.
 double Prover::bound(const Frame& frame, int level) const {
     double energy = frame.energy, accessed = frame.accessed;
-    Frame& open = bounded_;
-    open.reads = frame.reads, open.writes = frame.writes;
-    std::size_t within = 0;  // crossings to receivers within all open loops
+    open_reads_ = frame.reads, open_writes_ = frame.writes;
+    std::size_t within = 0;  // crossings to registers below all open loops
     for (; within < crossings_.size() && crossings_[within].inner < std::min(level, first_open_); ++within) {}
     for (std::size_t c = within; c < crossings_.size() && crossings_[c].inner < level; ++c)
-        charge(crossings_[c], least_words(crossings_[c], frame, level), energy, open.reads.data(), open.writes.data(), accessed);
+        charge(crossings_[c], least_words(crossings_[c], frame, level), energy, open_reads_.data(), open_writes_.data(), accessed);
     const auto whole = [&](int first) {
         double all_energy = energy, all_accessed = accessed;
-        std::copy(open.reads.begin(), open.reads.end(), reads_.begin());
-        std::copy(open.writes.begin(), open.writes.end(), writes_.begin());
+        std::copy(open_reads_.begin(), open_reads_.end(), reads_.begin());
+        std::copy(open_writes_.begin(), open_writes_.end(), writes_.begin());
         for (std::size_t c = 0; c < within; ++c) {
             const Crossing& crossing = crossings_[c];
             const bool moved = first >= 0 && layer_.spaces[crossing.tensor].relevant >> first & 1;
@@ -465,7 +463,7 @@ double Prover::bound(const Frame& frame, int level) const {
         iterations_[d] = frame.tile[d];
         for (int l = 0; l <= level; ++l) iterations_[d] /= scheme_.spatial[std::size_t(l) * dims_ + d];
     }
-    Dims innermost = 0;  // of one level those whose loops constraints put there, of several any
+    Dims innermost = 0;  // dimensions whose loop can be innermost: as constraints say in one open level, any in several
     const std::uint8_t* place = &place_[std::size_t(level) * dims_];
     for (int d = 0, least = dims_; d < dims_; ++d) {
         if (iterations_[d] == 1 || (level == first_open_ && place[d] > least)) continue;

@@ -164,7 +164,7 @@ private:
     Workspace work_;
     std::vector<Mapping> waiting_;
     mutable std::vector<double> reads_, writes_;  // [L]; scratch
-    mutable Frame bounded_;                       // scratch
+    mutable std::vector<double> open_reads_, open_writes_;  // [L]; scratch
     mutable std::vector<Loop> moving_;            // loops outside a receiver, from the innermost one that moves its tile; scratch
     mutable std::vector<Calls> calls_;            // scratch
     mutable std::vector<double> near_, still_, step_;  // moves, [R]: to neighbours, none, a step; scratch

@@ -195,9 +195,9 @@ def test_a_loop_takes_back_one_step_of_each_loop_inside() -> None:
 
 
 def test_registers_side_by_side_are_bounded_by_the_loop_that_is_innermost() -> None:
-    task = mapping_task(load(find("arch/output_stationary"), find("layers/vgg16/conv3x3_512_512_14_s1")))
-    start = map_layer(load(find("arch/output_stationary"), find("layers/vgg16/conv3x3_512_512_14_s1")))
-    proof = prove(task.layer, task.space, "edp", pack([start.mapping], start.spec.problem), budget=1000)
+    spec = load(find("arch/output_stationary"), find("layers/vgg16/conv3x3_512_512_14_s1"))
+    task, start = mapping_task(spec), map_layer(spec)
+    proof = prove(task.layer, task.space, "edp", pack([start.mapping], spec.problem), budget=1000)
     assert proof.gap == 0
 
 

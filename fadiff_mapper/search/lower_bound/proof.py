@@ -28,7 +28,7 @@ from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.search.lower_bound.assemble import percent_above
+from fadiff_mapper.search.lower_bound.assemble import percent_above, without_bound
 from fadiff_mapper.search.mapspace.build import MapSpace, orders_at, reachable
 
 BUDGET = 20_000
@@ -166,9 +166,7 @@ def unprovable(layer: PreparedLayer) -> str | None:
     if any(written and any(len(rank) > 1 or rank[0].coefficient != 1 for rank in dataspace.ranks)
            for written, dataspace in zip(layer.projection.read_write, layer.problem.dataspaces, strict=True)):
         return "an output with a sum or a stride in a rank"
-    if any(not term.coefficient for space in layer.problem.dataspaces for rank in space.ranks for term in rank):
-        return "a coefficient of 0"
-    return None
+    return "a coefficient of 0" if without_bound(layer) else None
 
 
 def value_of(layer: PreparedLayer, nest: Nest, metric: str) -> float:
