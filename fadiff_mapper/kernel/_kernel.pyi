@@ -116,11 +116,6 @@ class SpaceTables:
                  open: Sequence[tuple[int, int]], decisions: Sequence[tuple[Decision, int, int]], available: float,
                  min_parallelism: float) -> None: ...
 
-# Mappings as the arrays of a nest, the numbers of their divisors, [P, D, B], and the column of the given nest that each
-# came from, [B].
-def random_points(layer: Layer, space: SpaceTables, count: int, seed: int) -> tuple[np.ndarray, ...]: ...
-def all_neighbours(layer: Layer, space: SpaceTables, nest: Arrays, seed: int) -> tuple[np.ndarray, ...]: ...
-
 TINY: float
 ILLEGAL: float
 SAME: float
