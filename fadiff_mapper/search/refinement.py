@@ -152,7 +152,11 @@ class Refinement:
                   for seconds, evaluations, legal, value, stage in news if value < self.reached]
         self.history += better
         if better and self.watcher:
-            self.watcher(Nest(*self.chains.best()), better[-1])
+            self.watcher(self.best(), better[-1])
+
+    def best(self) -> Nest:
+        """The best mapping so far, a nest of one row."""
+        return Nest(*self.chains.best())
 
     def anneal(self, extra: bool = False) -> None:
         """Runs the schedule of all problems, or the extra rounds for chains that do not agree.
@@ -192,7 +196,7 @@ class Refinement:
         status = early_end(self.options, self.stopped(), self.out_of_time()) or (
             "converged: no neighbour of the best mapping is better" if converged else "search ended")
         self.report()
-        return SearchOutcome(Nest(*chains.best()), chains.best_value, status, tuple(self.history),
+        return SearchOutcome(self.best(), chains.best_value, status, tuple(self.history),
                              self.evaluations + chains.evaluations, self.legal_evaluations + chains.legal_evaluations)
 
 
