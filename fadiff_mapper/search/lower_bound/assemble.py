@@ -64,14 +64,11 @@ def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
     return f"{METRIC_NAMES[metric]} is {share}the best possible; bound: {largest}"
 
 
-def bound_record(bound: LowerBound | None, metric: str, value: float) -> dict[str, Any] | None:
+def bound_record(bound: LowerBound, metric: str, value: float) -> dict[str, Any]:
     """The bound as a plain dict, for other programs.
 
-    Returns bound and gap of the metric, the sentence, the bounds on all four metrics, and the parts; None without a
-    bound.
+    Returns bound and gap of the metric, the sentence, the bounds on all four metrics, and the parts.
     """
-    if bound is None:
-        return None
     return {"metric": metric, "value": bound.of(metric), "gap": bound.gap(metric, value),
             "sentence": sentence(bound, metric, value),
             **{name: bound.of(name) for name in METRIC_NAMES}, "parts": [asdict(part) for part in bound.parts]}
