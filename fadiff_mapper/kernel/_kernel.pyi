@@ -59,6 +59,7 @@ MOST_RANKS: int
 MOST_LEVELS: int
 MOST_LOOPS: int
 REJECTED: float
+VECTOR_THRESHOLDS: Mapping[int, Sequence[int]]
 
 class DensityModel:
     """How the nonzeros of a tensor are distributed; tiles are given by their extents along the ranks of the tensor.
@@ -158,6 +159,8 @@ class Chains:
     best_value: Final[float]
     evaluations: Final[int]
     legal_evaluations: Final[int]
+
+PROOF_TOLERANCE: float
 
 class Prover:
     """Bounds parts of a map space and searches them; loops of outer levels are pairs of factors and order, [D] each.

@@ -160,7 +160,7 @@ def test_a_mapping_is_as_good_as_the_worse_of_two_values() -> None:
     task, found = near("eyeriss_like", 2)
     exact, unrounded = (evaluate_nest(task.layer, found, rounding=rounding) for rounding in (EXACT, UNROUNDED))
     values = np.maximum(*(exact_value(scores_of(of), ("edp",)) for of in (exact, unrounded)))
-    _, _, counted = average_usage(exact.tile, found)
+    counted = average_usage(exact.tile, found)[0].computes
     values += np.log(np.maximum(task.space.problem.computes / np.maximum(counted, 1), 1))
     rows = np.flatnonzero(values < ILLEGAL)
     assert len(rows) > 20 and (counted[rows] < task.space.problem.computes).any()

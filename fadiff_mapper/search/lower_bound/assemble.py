@@ -168,7 +168,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
         return None
     inputs, every = bound_inputs(space, tiled), np.ones((len(space.levels), len(space.problem.dataspaces)))
     shares = shares or LeastShares(every, every, every, 1.0, 1.0)
-    states, kept = cache(partial(parallelism, space, inputs.spread, over=over)), _keepers(layer, space, over)
+    states, kept = cache(partial(parallelism, space, inputs.spread)), _keepers(layer, space, over)
     if math.prod(map(len, kept)) <= MOST_CHOICES:
         bounds = [_joint_bound(layer, inputs, keep_choice(inputs, states, keepers), shares)
                   for keepers in in_time(itertools.product(*kept), over)]
@@ -407,7 +407,7 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int, copied: boo
     filled[home] = 0.0  # operands that stay there come in once, however often the layer runs
     unfilled = LeastShares(every, filled, every, 1.0, 1.0)
     inner = AccessPrices(whole.read * other, whole.fill * other, whole.update * chip, whole.sums * chip)
-    states = cache(partial(parallelism, space, inputs.spread, over=never))
+    states = cache(partial(parallelism, space, inputs.spread))
     output = layer.projection.read_write.index(True)
     name = layer.problem.dataspaces[output].name
     inside = [level for level in range(home) if name not in space.levels[level].bypass]
