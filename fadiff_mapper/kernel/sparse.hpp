@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -22,6 +23,10 @@ constexpr int MOST_RANKS = 8, MOST_LEVELS = 16, MOST_LOOPS = 512, MOST_DIMS = 64
 
 // Octaves that a mapping counts as illegal which only the sparse analysis rejects. Set by hand.
 constexpr double REJECTED = 1.0;
+
+// Words per vector access -> blocks of a tile from which on compressed words are taken to fill their blocks, for densities from
+// 0.1, 0.2, ..., 1.0 on: Timeloop's table.
+extern const std::map<std::int64_t, std::array<int, 10>> VECTOR_THRESHOLDS;
 
 // ---- Constants of one layer on a sparse design; names and units are those of inputs/spec/sparse_optimizations.py.
 
