@@ -219,19 +219,15 @@ def candidates(compiled: CompiledSegment, price: NetworkPrice, limit: float) -> 
     if compiled.segment.charged:     # so that tiles may be there twice
         rooms.append(replace(compiled, usable={home: words / 2 for home, words in compiled.usable.items()}))
         limit += price(operators_alone(between(compiled.segment.links), hardware.arch, hardware.tables, price.metric))
-    found = [candidate for room in rooms for best in _best_sizes(room, price, limit)
-             for candidate in _around_diagonal(room, best, price)]
+    found = list[Candidate]()
+    for room in rooms:
+        nests = [(nest, _grid(room, nest.dims)) for nest in tile_nests(room)]
+        sized = [_finer(room, one, price) for one in best_candidates(room, nests, price, limit, KEPT)]
+        for best in sorted(sized, key=lambda one: (round(price(one.estimate), 9), len(one.group.loops))):
+            found += _around_diagonal(room, best, price)
     found += [candidate for divided in _divided(compiled, price) for candidate in with_operators(
         hardware, divided, price)]
     return distinct(sorted(found, key=lambda candidate: round(price(candidate.estimate), 9)))
-
-
-def _best_sizes(compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[Candidate]:
-    """At most `KEPT` residency choices of nests in their best tile sizes, the best estimate first, then fewer loops."""
-    nests = [(nest, _grid(compiled, nest.dims)) for nest in tile_nests(compiled)]
-    found = [_finer(compiled, candidate, price)
-             for candidate in best_candidates(compiled, nests, price, limit, KEPT)]
-    return sorted(found, key=lambda candidate: (round(price(candidate.estimate), 9), len(candidate.group.loops)))
 
 
 def divisions(hardware: Hardware, segment: Segment, constraints: Sequence[Constraints]) -> list[Stay]:

@@ -66,7 +66,8 @@ class LayerBase:
 def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
     """What estimates need of a layer's best mapping by itself, and of mappings with `padded` bounds."""
     levels = result.stats.levels
-    accesses = sum(space["energy_pj_total"] for space in levels[-1]["dataspaces"].values())
+    accesses = {level["name"]: sum(space["energy_pj_total"] for space in level["dataspaces"].values())
+                for level in levels}
     operations = prod(result.spec.problem.bounds.values())
     known = [SideBySide(_cycles_inside(result), _lanes(result.mapping))]
     known += [SideBySide(_cycles_inside(one) * operations / prod(one.spec.problem.bounds.values()), _lanes(one.mapping))
@@ -74,13 +75,12 @@ def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
     constraints = result.spec.constraints
     sums_at = result.spec.arch.levels[sum_level(constraints, result.spec.problem.output.name)]
     return LayerBase(
-        result.stats.energy_pj - accesses,
+        result.stats.energy_pj - accesses[levels[-1]["name"]],
         {level["name"]: {name: float(counted(space["reads"]) * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in levels},
         inf if sums_at.usable is None else float(sums_at.usable * sums_at.instances),
         _fastest(known), word_costs(result.spec), OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)),
-        constraints,
-        {level["name"]: sum(space["energy_pj_total"] for space in level["dataspaces"].values()) for level in levels})
+        constraints, accesses)
 
 
 def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:

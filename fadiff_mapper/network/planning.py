@@ -184,17 +184,16 @@ class PlanningRun:
     saved: Checkpoint
     on_progress: OnProgress
     history: list[dict[str, Any]] = field(default_factory=list)  # seconds, metric and stage of every improvement
-    strategies: dict[str, str] = field(default_factory=dict)  # the best strategies for tiles that are known
     tiles: int = 0  # mappings of tiles to write for the best plan so far
     cut: bool = False  # whether there was no time to list all segments
     bounded: NetworkLeast | None = None  # what bounds all plans, once they are bounded
     least: float | None = None  # the metric that no plan undercuts
     unbounded: str = ""     # why plans have no bound, if finding it failed
     memory: TileMemory = field(default_factory=TileMemory)
-    every: Sequence[tuple[Segment, SegmentState]] = ()  # every segment with its state; equal segments share one
+    segments: Sequence[Segment] = ()  # all segments
     translated: Translated = field(default_factory=dict)  # layers and links of segments in the kernel's form
     known: Mapping[Any, SegmentState] = field(default_factory=dict)  # the state of every distinct segment, by its key
-    by_nodes: Mapping[tuple[str, ...], SegmentState] = field(default_factory=dict)  # of every one, by its layers
+    by_nodes: Mapping[tuple[str, ...], SegmentState] = field(default_factory=dict)  # of every segment, by its layers
 
     def __post_init__(self) -> None:
         """Adds `bases` (each layer by itself as estimates need it, which planning corrects), `alone` (energy and cycles
@@ -213,14 +212,8 @@ class PlanningRun:
 
     def take_segments(self, found: Sequence[Segment]) -> None:
         """Takes up the segments of the network, none of them with candidates."""
-        self.known = {segment.key: SegmentState(segment) for segment in reversed(found)}
-        self.every = [(segment, self.known[segment.key]) for segment in found]
-        self.by_nodes = {segment.nodes: state for segment, state in self.every}
-
-    @property
-    def segments(self) -> list[Segment]:
-        """All segments."""
-        return [segment for segment, _ in self.every]
+        self.segments, self.known = found, {segment.key: SegmentState(segment) for segment in reversed(found)}
+        self.by_nodes = {segment.nodes: self.known[segment.key] for segment in found}
 
     def compiled(self, segment: Segment) -> CompiledSegment:
         """A segment with what is known of its layers by now."""
@@ -411,10 +404,10 @@ def _hoped_plan(run: PlanningRun, promise: Callable[[SegmentState], Candidate | 
     Partitions that the network's order does not allow are left out: two groups may each wait for the other.
     """
     promised = {key: promise(state) for key, state in run.known.items()}
-    parts: list[CoverPart[Any]] = [CoverPart(segment.nodes, group.point, group)
-                                   for segment, state in run.every for group in state.exact]
-    parts += [CoverPart(segment.nodes, candidate.estimate, candidate)
-              for segment, _ in run.every if (candidate := promised[segment.key])]
+    parts: list[CoverPart[Any]] = [CoverPart(nodes, group.point, group)
+                                   for nodes, state in run.by_nodes.items() for group in state.exact]
+    parts += [CoverPart(nodes, candidate.estimate, candidate)
+              for nodes, state in run.by_nodes.items() if (candidate := promised[state.segment.key])]
     while True:
         plan = partition(run.chains, run.alone, parts, run.options.metric, run.joined)
         if runs_in_order(run.workload, [part.nodes for part in plan]):
@@ -456,7 +449,7 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
              if (group is None or price(group.point) > (1 + SHORT) * price(candidate.estimate))
              and price(candidate.estimate) < run.known[candidate.segment.key].least(price)]
     new = {} if effort.deep else {id(candidate): candidate for candidate in short
-                                  if not strategies_known(candidate.group, run.strategies)}
+                                  if not strategies_known(candidate.group, run.memory.strategies)}
     for candidate in short:
         state = run.known[candidate.segment.key]
         if id(candidate) not in new and state.narrowed < NARROWED:  # again, in smaller tiles
@@ -478,12 +471,12 @@ def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice
     batch = batch_key(groups, price.sums, effort) if run.saved.file else ""
     if kept := run.saved.mapped(batch, groups):
         mapped, strategies = kept
-        run.strategies.update(strategies)
+        run.memory.strategies.update(strategies)
     else:
         specs = [[run.by_node[name].spec for name in candidate.segment.nodes] for candidate in chosen]
-        mapped = with_mappings(run.hardware, groups, specs, price.sums, effort, run.over, run.strategies, run.memory)
+        mapped = with_mappings(run.hardware, groups, specs, price.sums, effort, run.over, run.memory)
         if not run.over():
-            run.saved.keep_mapped(batch, mapped, run.strategies)
+            run.saved.keep_mapped(batch, mapped, run.memory.strategies)
     return _with_costs(run, chosen, mapped)
 
 
@@ -498,7 +491,7 @@ def _with_costs(run: PlanningRun, chosen: Sequence[Candidate],
 def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
     """Refines groups of the plan, given by their layers: other candidates that are nearly as good, and a descent over
     tile sizes."""
-    used = {segment.key: state for segment, state in run.every if segment.nodes in planned}
+    used = {state.segment.key: state for nodes, state in run.by_nodes.items() if nodes in planned}
     price = run.price
     evaluate_candidates(run, [candidate for state in used.values() for candidate in state.waiting[:NEAR]
                               if price(candidate.estimate) < (1 + NEARLY) * state.least(price)], LIGHT, REFINED)
@@ -591,7 +584,8 @@ def _lasting_cover(run: PlanningRun) -> LastingCover | None:
                 Candidate(Segment((name,), (problem,), (), (), repeat), group, run.alone[name]),
                 repeat * run.bases[name].known[0].compute, None)
         parts[name,] = [alone[id(result), repeat]]
-    for segment, state in run.every:
+    for nodes, state in run.by_nodes.items():
+        segment = state.segment
         if segment.key not in groups:
             # a group without loops is its layers by themselves, with lasting tensors between them
             exact = sorted((group for group in state.exact if group.group.loops or segment.repeat > 1),
@@ -604,7 +598,7 @@ def _lasting_cover(run: PlanningRun) -> LastingCover | None:
                 PlanPart(replace(group.candidate, group=group.group, estimate=group.point), inside, group)
                 for group in {id(group): group for group in (*exact[:1], *finished[:1])}.values()]
         if groups[segment.key]:
-            parts[segment.nodes] = groups[segment.key]
+            parts[nodes] = groups[segment.key]
     usable = run.hardware.arch.levels[run.hardware.level(level)].usable
     return LastingCover(rows, parts, run.by_nodes, inf if usable is None else usable, run.word_costs)
 
@@ -637,9 +631,9 @@ def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) ->
     fused = {name for part in plan for name in part.nodes}
     around: dict[str, list[tuple[tuple[str, ...], SegmentState]]] = {
         node.name: [] for node in run.workload.layers if node.name not in fused}
-    for segment, state in run.every:
-        for name in around.keys() & set(segment.nodes):
-            around[name].append((segment.nodes, state))
+    for nodes, state in run.by_nodes.items():
+        for name in around.keys() & set(nodes):
+            around[name].append((nodes, state))
     estimated: dict[Hashable, float] = {}
 
     def change(nodes: Sequence[str], together: float) -> float:

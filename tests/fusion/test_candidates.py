@@ -55,6 +55,7 @@ from fadiff_mapper.network.tile_mappings import (
     LIGHT,
     THOROUGH,
     ResidentTile,
+    TileMemory,
     TileStrategy,
     cut_to_tile,
     with_mappings,
@@ -374,9 +375,9 @@ def test_a_thorough_search_notes_the_best_strategies_and_others_begin_with_them(
     hardware, _, _ = products()
     known: dict[str, str] = {}
     group, specs = found(1)[0].group, [product_specs()[1]]
-    (thorough,) = with_mappings(hardware, [group], specs, SUMS, THOROUGH, known=known)
+    (thorough,) = with_mappings(hardware, [group], specs, SUMS, THOROUGH, memory=TileMemory(known))
     assert len(known) == len(group.layers) and set(known.values()) <= {strategy.name for strategy in TileStrategy}
-    (light,) = with_mappings(hardware, [group], specs, SUMS, LIGHT, known=known)
+    (light,) = with_mappings(hardware, [group], specs, SUMS, LIGHT, memory=TileMemory(known))
     assert thorough and light
     assert group_cost(hardware, light).edp <= 1.05 * group_cost(hardware, thorough).edp
 
