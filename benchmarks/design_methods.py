@@ -37,13 +37,13 @@ from fadiff_mapper.design.evaluate_design import DesignReader
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 from fadiff_mapper.design.space import DesignSpace, Point, nearest_value
-from fadiff_mapper.fusion.prices import OperatingPoint, summed
+from fadiff_mapper.fusion.prices import summed
 from fadiff_mapper.gradient import descent_for_designs
 from fadiff_mapper.gradient.hardware_descent import descended_designs  # noqa: F401  loads torch before time counts
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.workload import Node, build_workload
+from fadiff_mapper.workload import Node, OperatingPoint, build_workload
 from fadiff_mapper.workload.operator import make_operator
 
 LAYERS = Path(__file__).with_name("dosa_layers.yaml")

@@ -54,7 +54,6 @@ from fadiff_mapper.fusion.group_legality import structure_violations
 from fadiff_mapper.fusion.prices import (
     NOTHING,
     NetworkPrice,
-    OperatingPoint,
     WordCosts,
     on_best_unit,
     operators_alone,
@@ -72,6 +71,7 @@ from fadiff_mapper.fusion.tile_steps import (
 from fadiff_mapper.inputs.spec.constraints import Constraints, LoopConstraint
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.search.mapspace.build import divisors
+from fadiff_mapper.workload import OperatingPoint
 from fadiff_mapper.workload.operations import VectorOperator
 from fadiff_mapper.workload.window_slide import WindowSlide
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Stay, TileLoop
-from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, word_costs
+from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, WordCosts, word_costs
 from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
@@ -30,6 +30,7 @@ from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink, SumsRest
 from fadiff_mapper.model.stats import counted
 from fadiff_mapper.search.result import Result
+from fadiff_mapper.workload import OperatingPoint
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 LESS = 1e-6

@@ -35,34 +35,13 @@ from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.model.energy_latency import narrowest_port
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.model.vector_cost import VectorCost, vector_costs
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 from fadiff_mapper.workload.operations import VectorOperator
 from fadiff_mapper.workload.producer_consumer import other_inputs
 
 Plan = TypeVar("Plan")
 Step = TypeVar("Step")
 State = TypeVar("State", bound=Hashable)
-
-
-@dataclass(frozen=True)
-class OperatingPoint:
-    """Energy in pJ and cycles of a part of a network as some mapping or group runs it, all repeats together."""
-
-    energy_pj: float
-    cycles: float
-
-    @property
-    def edp(self) -> float:
-        """Energy-delay product in pJ * cycles."""
-        return self.energy_pj * self.cycles
-
-    def times(self, count: int) -> OperatingPoint:
-        """The part, run so many times."""
-        return OperatingPoint(count * self.energy_pj, count * self.cycles)
-
-    def less(self, other: OperatingPoint) -> OperatingPoint:
-        """The part without another one."""
-        return OperatingPoint(self.energy_pj - other.energy_pj, self.cycles - other.cycles)
 
 
 NOTHING = OperatingPoint(0.0, 0)

@@ -25,13 +25,13 @@ from typing import Any, TypeAlias
 
 from fadiff_mapper.fusion import FusedGroup, Hardware, Stay
 from fadiff_mapper.fusion.estimates import Candidate, homes
-from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, OperatingPoint, WordCosts, least_path
+from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, WordCosts, least_path
 from fadiff_mapper.fusion.segments import chains, shared_operands
 from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import EvaluatedGroup
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 
 
 @dataclass(frozen=True)

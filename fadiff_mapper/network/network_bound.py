@@ -44,7 +44,6 @@ from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, co
 from fadiff_mapper.fusion.fused_group import Stay
 from fadiff_mapper.fusion.prices import (
     NOTHING,
-    OperatingPoint,
     WordCosts,
     least_path,
     operators_alone,
@@ -65,7 +64,7 @@ from fadiff_mapper.network.tile_mappings import held_at
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 
 SLACK = 1 - 1e-9
 """Factor on the bound: sums over layers may differ in their last bits."""

@@ -54,7 +54,6 @@ from fadiff_mapper.fusion.group_legality import checked_costs
 from fadiff_mapper.fusion.prices import (
     CoverPart,
     NetworkPrice,
-    OperatingPoint,
     covered_total,
     metric_value,
     other_reads,
@@ -80,7 +79,7 @@ from fadiff_mapper.network.tile_mappings import (
 )
 from fadiff_mapper.search.map_layers import with_lower_bounds
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 
 WORTH = 1e-3
 """The part of the network's metric, or of a group's price, that a step must bring for another one. A limit of time."""

@@ -438,7 +438,7 @@ def network_html(result: NetworkResult) -> str:
 
 
 def _figures(planned: Any, before: Any) -> list[dict[str, Any]]:
-    """EDP, energy and cycles of two `Totals` or costs."""
+    """EDP, energy and cycles of two operating points or costs."""
     return [_figure("EDP", planned.edp, before.edp, EDP),
             _figure("energy", planned.energy_pj, before.energy_pj, ENERGY),
             _figure("cycles", planned.cycles, before.cycles, COUNT)]

@@ -41,7 +41,7 @@ from fadiff_mapper.fusion.estimates import (
     revised,
 )
 from fadiff_mapper.fusion.group_cost import group_cost
-from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, WordCosts, summed
+from fadiff_mapper.fusion.prices import NetworkPrice, WordCosts, summed
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.fusion.tile_steps import intermediate_words, operand_words, outlasting_words, space_of
 from fadiff_mapper.inputs.spec.problem import Problem
@@ -66,7 +66,7 @@ from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.mapspace.build import build_mapspace
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 SUMS = (1e9, 1e6)
