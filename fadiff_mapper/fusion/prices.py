@@ -98,8 +98,7 @@ def chosen(choices: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> 
     for index, part in enumerate(choices):
         now = part[picks[index]]
         for i, point in enumerate(part):
-            other = OperatingPoint(total.energy_pj - now.energy_pj + point.energy_pj,
-                                   total.cycles - now.cycles + point.cycles)
+            other = summed([total.less(now), point])
             if metric_value(other, metric) < metric_value(total, metric):
                 picks[index], now, total = i, point, other
     return picks

@@ -68,15 +68,8 @@ from fadiff_mapper.network.network_bound import MOST_WORK, LeastLayer, NetworkLe
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.planning_clock import PlanningClock
-from fadiff_mapper.network.result import EvaluatedGroup, LayerAlone
-from fadiff_mapper.network.tile_mappings import (
-    LIGHT,
-    THOROUGH,
-    TileEffort,
-    TileMemory,
-    strategies_known,
-    with_mappings,
-)
+from fadiff_mapper.network.result import EvaluatedGroup
+from fadiff_mapper.network.tile_mappings import LIGHT, THOROUGH, TileEffort, TileMemory, strategies_known, with_mappings
 from fadiff_mapper.search.map_layers import with_lower_bounds
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import OperatingPoint, Workload
@@ -157,17 +150,12 @@ class SegmentState:
 
     def hopeful(self, price: NetworkPrice) -> Candidate | None:
         """The best candidate, if its estimate is below the price of all groups that can run; none promises more."""
-        best = self.waiting[0] if self.waiting else None
-        return best if best and price(best.estimate) < self.least(price) else None
+        return next((best for best in self.waiting[:1] if price(best.estimate) < self.least(price)), None)
 
     def promising(self, price: NetworkPrice) -> Candidate | None:
         """Of the groups that can run and were not searched thoroughly, the one with the best estimate."""
         return min((group.candidate for group in self.exact if group.candidate.group not in self.searched),
                    key=lambda candidate: price(candidate.estimate), default=None)
-
-    def best(self, price: NetworkPrice) -> EvaluatedGroup:
-        """The group with the lowest price."""
-        return min(self.exact, key=lambda group: price(group.point))
 
 
 @dataclass
@@ -284,11 +272,12 @@ def _tiles_of(groups: Sequence[CoverPart[EvaluatedGroup]]) -> int:
                 for part in groups}.values())
 
 
-def planned_groups(run: PlanningRun, *, explain: bool = False,
-                   ) -> tuple[tuple[CoverPart[EvaluatedGroup], ...], tuple[LayerAlone, ...]]:
+def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPart[EvaluatedGroup], ...]:
     """The groups of the plan, exactly evaluated, which do not overlap and with which the network is better than layer
-    by layer; and, if asked to `explain`, the layers in none of them. History, estimates and checkpoint of the run are
-    updated on the way."""
+    by layer.
+
+    History, estimates and checkpoint of the run are updated on the way; `bounded`: all plans are bounded, too.
+    """
     run.workload.links()  # found once, so that listing has its part of the time to itself
     listed = run.over_in(LISTING)
     run.take_segments(segments(run.workload, run.options.longest, listed, units=bool(run.hardware.arch.units)))
@@ -309,15 +298,12 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
             _evaluate_hopeful(run)
         before, value = value, run.value(best_known_plan(run))
         worthwhile = not complete or value < before * (1 - WORTH)
-    plan = best_known_plan(run)
-    if plan and not run.over():
-        _refine_groups(run, {part.nodes for part in plan})
-    if explain and not (run.bounded or run.cut or run.late()):
+    _refine_groups(run, {part.nodes for part in best_known_plan(run)})
+    if bounded and not (run.bounded or run.cut or run.late()):
         bound_plans(run, MOST_WORK, run.over_in(LISTING))
     _evaluate_least(run)
     _search_promising(run)
-    plan = _with_lasting_tensors(run, best_known_plan(run))
-    return tuple(plan), layers_alone(run, plan) if explain else ()
+    return tuple(_with_lasting_tensors(run, best_known_plan(run)))
 
 
 def _evaluate_hopeful(run: PlanningRun) -> None:
@@ -503,7 +489,7 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
                 break
             near = []
             for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
-                best = state.best(price)
+                best = min(state.exact, key=lambda group: price(group.point))
                 found = neighbours(run.compiled(state.segment), best.candidate, price)[:NEAR]
                 if best.group.second_reads:
                     found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
@@ -616,65 +602,3 @@ def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],
         known[index] = min((group for group in (known[index], other) if group is not None),
                            key=lambda group: price(group.point), default=None)
     return {version.key: group for version, group in zip(versions, known, strict=True)}
-
-
-# Why layers are in no group.
-
-def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) -> tuple[LayerAlone, ...]:
-    """Why every layer outside of the groups of a plan is in none, in the order of the network.
-
-    Where planning evaluated no group with a layer, the smallest ones are estimated once more, however dear: none fits
-    on the chip, or none saves anything.
-    """
-    price = run.price
-    fused = {name for part in plan for name in part.nodes}
-    around: dict[str, list[tuple[tuple[str, ...], SegmentState]]] = {
-        node.name: [] for node in run.workload.layers if node.name not in fused}
-    for nodes, state in run.by_nodes.items():
-        for name in around.keys() & set(nodes):
-            around[name].append((nodes, state))
-    estimated: dict[Hashable, float] = {}
-
-    def change(nodes: Sequence[str], together: float) -> float:
-        """The price of some layers as a group, as a part of their price one by one, less 1."""
-        return together / sum(price(run.alone[name]) for name in nodes) - 1
-
-    def estimate(nodes: tuple[str, ...], segment: Segment) -> tuple[float, tuple[str, ...]]:
-        """The change by the best group of tiles in any size, infinite where none fits."""
-        if segment.key not in estimated:
-            found = candidates(run.compiled(segment), price, inf)
-            estimated[segment.key] = min((price(candidate.estimate) for candidate in found), default=inf)
-        return change(nodes, estimated[segment.key]), nodes
-
-    def reason(name: str) -> tuple[str, str]:
-        known = [(change(nodes, price(group.point)), nodes) for nodes, state in around[name] for group in state.exact]
-        if known:
-            least, nodes = min(known)
-            group = " + ".join(nodes)
-            if least < 0:
-                return "other groups save more", f"{group} would save {-least:.1%} of the cost of these layers"
-            return "no gain", f"{group}, the best group with it, costs {least:.1%} more than its layers one by one"
-        if any(state.tried for _, state in around[name]):
-            return "no legal mapping", "tiles of the groups with it have no legal mapping"
-        if not around[name]:
-            links = [link for link in run.workload.links() if name in (link.producer, link.consumer)]
-            obstacles = dict.fromkeys(link.obstacle.sentence for link in links if link.obstacle)
-            if not links:
-                return "no neighbour", "no other layer makes what it reads or reads what it makes"
-            if len(obstacles) and all(link.obstacle for link in links):
-                return "operators between", "; ".join(obstacles)
-            if run.cut:
-                return "no time", "planning ended before all groups with it were listed"
-            return "not in one go", "its neighbours pass their tiles to other layers, or wait for layers in between"
-        if run.over():
-            return "no time", "planning ended before groups with it were evaluated"
-        # pairs with a neighbour; a layer that makes a second operand is in larger groups only
-        smallest = min(len(nodes) for nodes, _ in around[name])
-        least, nodes = min(estimate(nodes, state.segment) for nodes, state in around[name] if len(nodes) == smallest)
-        if least == inf:
-            return "no room", "tiles of it and of a neighbour do not fit on the chip together"
-        size = "pair" if smallest == 2 else "small group"
-        return "no gain", (f"{' + '.join(nodes)}, the best {size} with it, is estimated to cost "
-                           f"{max(least, 0.0):.1%} more")
-
-    return tuple(LayerAlone(name, *reason(name)) for name in around)

@@ -420,7 +420,7 @@ def with_residents(constraints: Constraints, problem: Problem, held: Sequence[Re
         whole = strategy.whole or not resident.handed or resident.shares
         moving = space_of(problem, resident.space).dimensions if whole else frozenset()
         for index in range(home + 1, len(levels)):
-            levels[index] = _fixed(levels[index], moving)
+            levels[index] = replace(levels[index], temporal=_ones(levels[index].temporal, moving))
             if resident.shares:     # other loops would have several instances hold, or add to, the same words
                 levels[index] = replace(levels[index], spatial=_ones(levels[index].spatial, problem.dimensions))
         for index, dim, number in resident.shares:
@@ -456,13 +456,9 @@ def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: 
         if strategy.sums == "in turn" and index > home:
             result[index] = _innermost(result[index], problem)
         else:
-            result[index] = _fixed(result[index], summed if strategy.sums == "inside" else output.dimensions)
+            ones = summed if strategy.sums == "inside" else output.dimensions
+            result[index] = replace(result[index], temporal=_ones(result[index].temporal, ones))
     return result
-
-
-def _fixed(level: LevelConstraints, dims: Iterable[str]) -> LevelConstraints:
-    """Temporal loops over some dimensions are 1."""
-    return replace(level, temporal=_ones(level.temporal, dims))
 
 
 def _ones(loops: LoopConstraint, dims: Iterable[str]) -> LoopConstraint:
@@ -481,7 +477,7 @@ def _innermost(level: LevelConstraints, problem: Problem) -> LevelConstraints:
     taps = {term.dimension for space in problem.dataspaces for rank in space.ranks if len(rank) > 1 for term in rank}
     between = sorted(summed - {*loops.inner, *loops.outer}, key=lambda dim: (dim not in taps, dim))
     misplaced = {dim for dim in loops.inner if dim not in summed} | {dim for dim in loops.outer if dim in summed}
-    return _fixed(replace(level, temporal=replace(loops, inner=(*loops.inner, *between))), misplaced)
+    return replace(level, temporal=_ones(replace(loops, inner=(*loops.inner, *between)), misplaced))
 
 
 def cut_to_tile(constraints: Constraints, problem: Problem) -> Constraints:
