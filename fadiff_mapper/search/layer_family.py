@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations, product
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, Projection, Ranks
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.mapspace.build import NONE, FactorTables, MapSpace, factor_tables
+
+if TYPE_CHECKING:
+    from fadiff_mapper.model.sparse_design import SparseDesign
 
 MOST_ORDERS = 5040
 """Candidate orders of one level: all rankings of seven data spaces; of more rankings so many are drawn at random."""
@@ -211,7 +214,7 @@ _same_draws = lru_cache(maxsize=REMEMBERED)(_draws)
 """Draws from the first seed, cached: they save time in light searches."""
 
 
-def first_of(family: LayerFamily, member: int) -> Nest | None:
+def first_of(family: LayerFamily, member: int, sparse: SparseDesign | None = None) -> Nest | None:
     """A legal mapping of a member, found at once, with as much as possible in the outermost loops; None if none is
     found.
 
@@ -226,5 +229,5 @@ def first_of(family: LayerFamily, member: int) -> Nest | None:
     factors = tables.divisor[member, np.arange(number.shape[1]), number][..., None].repeat(batch, axis=-1)
     nest = Nest(factors[1::2], factors[0::2], *random_decisions(family, batch)).take(
         slice(TRIED * member, TRIED * (member + 1)))
-    legal = np.flatnonzero(score(family.layer, nest).legal)
+    legal = np.flatnonzero((sparse.score(nest) if sparse else score(family.layer, nest)).legal)
     return nest.take(legal[:1]) if len(legal) else None
