@@ -57,6 +57,7 @@ from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec
 from fadiff_mapper.kernel._kernel import GroupBound, LayerLeast, ProductUnits
+from fadiff_mapper.model.energy_latency import narrowest_port, through_ports
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.network.lasting_tensors import NEW_ROW, NOBODY, LastingRow, Residents, lasting_rows, row_steps
 from fadiff_mapper.network.one_design import by_node, repeats_of
@@ -401,7 +402,7 @@ def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> Ope
     machine, shares = layer.machine, element_shares(spec.arch, problem)[0]
     energy, address = word_energy(machine), machine.addr_gen[:, 0]
     leak = sum(machine.leak[:, 0] * [level.instances for level in spec.arch.levels])
-    limits = np.minimum(np.minimum(machine.shared_bandwidth, machine.read_bandwidth), machine.write_bandwidth)[:, 0]
+    limits = narrowest_port(True, True, machine)
     saved = []
     for name in [*(operand for _, operand, there in residents.operands if there),
                  *([problem.output.name] if residents.made else [])]:
@@ -519,8 +520,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             layer.least is None for layer in layers):
         return None
     machine = prepare_layer(layers[0].spec.arch, last, layers[0].spec.tables).machine
-    bandwidth = [float(limit[home, 0]) for limit in (
-        machine.read_bandwidth, machine.write_bandwidth, machine.shared_bandwidth)]
+    bandwidth = [float(limit[home, 0]) for _, limit in through_ports(0, 0, machine)]
     fill = word_energy(machine).fill[home]
     tables, bases = [], []
     for index, (layer, problem) in enumerate(zip(layers, segment.problems, strict=True)):
