@@ -249,9 +249,8 @@ void find_occupancies(const SparseDesign& design, const std::vector<MappedTiles>
 
 // The probability that a tile of this box holds no nonzero; negative where Timeloop ends on it.
 inline double empty_share(const SparseDesign& design, int tensor, const Box& box, Met& met) {
-    if (design.models[tensor].kind != DensityModel::FIXED) return met.empty(design, tensor, box);
-    const double exact = box.words * design.models[tensor].density;
-    return exact < 1 ? 1 - exact : 0.0;
+    const DensityModel& model = design.models[tensor];
+    return model.kind == DensityModel::FIXED ? model.empty(box) : met.empty(design, tensor, box);
 }
 
 // Adds the savings of one lane; false where a target is stored nowhere at the level or further out.
