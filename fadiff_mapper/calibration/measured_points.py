@@ -23,7 +23,7 @@ import numpy as np
 
 from fadiff_mapper.base.bundled_files import one_path
 from fadiff_mapper.base.errors import FadiffError, SpecError
-from fadiff_mapper.inputs.load import load_mapping, read_spec
+from fadiff_mapper.inputs.load import load_mapping, read_spec, with_problem
 from fadiff_mapper.inputs.native.problem import read_problem
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
@@ -111,8 +111,6 @@ RENAMED = {"K": "M"}
 """The letter K of tables is the dimension M of the bundled convolution."""
 CONVOLUTION = "bundled:problems/conv"
 SEARCHED = "searched"
-LEFT_OUT = ("problem", "mapping", "design_space")
-"""Sections of the architecture's document that are ignored; a space of designs counts as its default design."""
 LARGEST = 10 ** 15
 """Larger cycles and bounds are taken for mistakes; float64 holds these exactly."""
 TABLE = "a table (CSV in UTF-8)"
@@ -136,7 +134,7 @@ class MeasuredLayer:
 def read_measured(file: str | os.PathLike[str], architecture: Map) -> tuple[MeasuredLayer, ...]:
     """Reads the measured points of every layer, in the order in which layers first occur in the table.
 
-    A problem in the architecture's document is ignored.
+    Problem and mapping in the architecture's document are ignored; a space of designs counts as its default design.
 
     Raises:
         FadiffError: A file cannot be read, a column is missing, or an entry cannot be understood.
@@ -219,9 +217,7 @@ def _layer(row: dict[str, str], architecture: Map, folder: Path, other: Spec | N
         read, literal, _ = read_problem(problem, Where("measured layer"))
         if read.dimensions == other.problem.dimensions:
             return replace(other, problem=read, literal=other.literal | {"problem": literal})
-    kept = {key: value for key, value in architecture.items() if key not in LEFT_OUT}
-    places = {key: place for key, place in architecture.places.items() if key in kept}
-    return read_spec(Map({**kept, "problem": problem}, where=architecture.where, places=places), (), "built-in")
+    return read_spec(with_problem(architecture, problem, "design_space"), (), "built-in")
 
 
 def _beside(name: str, folder: Path) -> str:

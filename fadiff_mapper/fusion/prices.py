@@ -195,7 +195,7 @@ def word_costs(spec: Spec) -> WordCosts:
     machine = prepare_layer(spec.arch, spec.problem, spec.tables).machine
     energy = word_energy(machine)
     share = element_shares(spec.arch, spec.problem)[0][:, spec.problem.dataspaces.index(spec.problem.output)]
-    read, either = (float(narrowest_port(True, writes, machine)[-1]) for writes in (False, True))
+    read, either = (float(narrowest_port(writes, machine)[-1]) for writes in (False, True))
     both = float(np.minimum(machine.shared_bandwidth, machine.read_bandwidth + machine.write_bandwidth)[-1, 0])
     instances, last = spec.arch.levels[-1].instances, float(share[-1])
     return WordCosts(tuple(map(float, energy.read[:, 0] * share)), float(energy.update[-1, 0]) * last,

@@ -297,6 +297,13 @@ def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:
     return read_mapping(document["mapping"], document.at("mapping"), spec.arch, spec.problem)
 
 
+def with_problem(document: Map, problem: dict[str, Any], *left_out: str) -> Map:
+    """The sections of a design with another problem, as plain data or read, and without mapping and `left_out`."""
+    kept = {key: value for key, value in document.items() if key not in ("problem", "mapping", *left_out)}
+    places = {key: place for key, place in document.places.items() if key in kept}
+    return Map({**kept, "problem": with_places(problem, Where("network"))}, where=document.where, places=places)
+
+
 def refuse_missing_energies(spec: Spec, energy: str = "bundled") -> None:
     """Raises SpecError for a spec whose ERT does not price every action that the architecture needs, with all names.
 

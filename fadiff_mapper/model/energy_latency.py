@@ -113,9 +113,9 @@ def through_ports(reads: Any, writes: Any, memory: Machine | StorageLevel) -> tu
     return ((reads, memory.read_bandwidth), (writes, memory.write_bandwidth), (reads + writes, memory.shared_bandwidth))
 
 
-def narrowest_port(reads: bool, writes: bool, machine: Machine) -> np.ndarray:
-    """Words per cycle and instance through the narrowest port that reads, or writes, or both go through, [L]."""
-    limits: np.ndarray = np.min([limit for words, limit in through_ports(reads, writes, machine) if words], axis=0)
+def narrowest_port(writes: bool, machine: Machine) -> np.ndarray:
+    """Words per cycle and instance through the narrowest port that reads, or reads and writes, go through, [L]."""
+    limits: np.ndarray = np.min([limit for words, limit in through_ports(True, writes, machine) if words], axis=0)
     return limits[:, 0]
 
 

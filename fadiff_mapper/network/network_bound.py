@@ -396,7 +396,7 @@ def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> Ope
     machine, shares = layer.machine, element_shares(spec.arch, problem)[0]
     energy, address = word_energy(machine), machine.addr_gen[:, 0]
     leak = sum(machine.leak[:, 0] * [level.instances for level in spec.arch.levels])
-    limits = narrowest_port(True, True, machine)
+    limits = narrowest_port(True, machine)
     saved = []
     for name in [*(operand for _, operand, there in residents.operands if there),
                  *([problem.output.name] if residents.made else [])]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.base.errors import OutOfTime
-from fadiff_mapper.inputs.load import Source, read_document, read_spec, source_files
+from fadiff_mapper.inputs.load import Source, read_document, read_spec, source_files, with_problem
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import Map, with_places
@@ -135,10 +135,3 @@ def _document(design: Design) -> tuple[Map, tuple[str, ...]]:
         return design, tuple(file for file in read if file.endswith((".yaml", ".yml")))
     sources = [design] if isinstance(design, str | os.PathLike | AnyMapping) else list(design)
     return read_document(*sources), source_files(sources)
-
-
-def with_problem(document: Map, literal: dict[str, Any]) -> Map:
-    """The sections of a design with another problem, as plain data, and without a mapping."""
-    kept = {key: value for key, value in document.items() if key not in ("problem", "mapping")}
-    places = {key: place for key, place in document.places.items() if key in kept}
-    return Map({**kept, "problem": with_places(literal, Where("network"))}, where=document.where, places=places)

@@ -26,7 +26,7 @@ from fadiff_mapper.calibration.features import (
     gemmini,
     tensor_roles,
 )
-from fadiff_mapper.inputs.load import read_document, read_spec
+from fadiff_mapper.inputs.load import read_document, read_spec, with_problem
 from fadiff_mapper.inputs.native.problem import read_problem
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.inputs.yaml.load import load_file
@@ -34,7 +34,6 @@ from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
-from fadiff_mapper.network.one_design import with_problem
 from fadiff_mapper.search.calibrated_choice import calibrated_choice
 from fadiff_mapper.search.layer_family import first_of
 from fadiff_mapper.search.mapping_task import mapping_task

@@ -6,11 +6,10 @@ import pytest
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.calibration.measured_points import read_mapping_line
-from fadiff_mapper.inputs.load import read_document, read_spec
+from fadiff_mapper.inputs.load import read_document, read_spec, with_problem
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
-from fadiff_mapper.network.one_design import with_problem
 from fadiff_mapper.workload.operator import make_operator
 
 LINE = "L3[WIO] K4 Q7 - L2[WI] N1 K16X - L1[O] Q2 P2 C4X - L0[W] P7"

@@ -12,9 +12,8 @@ from fadiff_mapper.design.evaluate_design import DesignBench
 from fadiff_mapper.design.proposers import all_points
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.space import design_document, read_space
-from fadiff_mapper.inputs.load import read_spec
+from fadiff_mapper.inputs.load import read_spec, with_problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.network.one_design import with_problem
 
 
 def read_one_by_one(question: DesignQuestion, point: tuple[int, ...]) -> list[Spec]:

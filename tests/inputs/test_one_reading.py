@@ -10,9 +10,10 @@ from v04_designs import document
 from fadiff_mapper import load_network
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.inputs import load as inputs
+from fadiff_mapper.inputs.load import with_problem
 from fadiff_mapper.inputs.v04 import document as v04
 from fadiff_mapper.inputs.yaml.load import load_files
-from fadiff_mapper.network.one_design import specs_of, with_problem
+from fadiff_mapper.network.one_design import specs_of
 
 
 @pytest.mark.parametrize("bundled", [False, True])
