@@ -251,17 +251,17 @@ namespace {
 struct Stream {
     const ProductTile& tile;        // the largest one
     std::array<Lanes, 2> brought;   // words of the operands where all summands of sums are in the home together, at least
-    std::array<double, 4> units;    // rows, columns, summands, groups that are in the home at once, at least
+    std::array<Lanes, 3> units;     // rows, columns and summands that are in the home at once, at least
     const ProductUnits& work;
     Lanes room;                     // of one group
     double unfinished;              // sums of one group that fit inside the home
     bool windows[2];                // whether windows slide over an operand
 
     // Whether blocks of some lines divide all of them, and points side by side divide a block.
-    bool divides(int kind, double lines, double blocks) const {
+    bool divides(int kind, double lines, double blocks, int lane) const {
         if (std::fmod(lines, blocks) != 0) return false;
         const double block = lines / blocks, most = std::min(work.along[kind], block);
-        double part = units[kind];
+        double part = units[kind][lane];
         while (part <= most && std::fmod(block, part) != 0) ++part;
         return part <= most;
     }
@@ -294,7 +294,7 @@ struct Stream {
 
     // Sums of a block of rows and columns at a time, as far as they fit, and as far as the operands do in the home.
     Lanes summed() const {
-        const auto& [high, wide, deep, groups] = units;
+        const auto& [high, wide, deep] = units;
         const Lanes& rows = tile.lines[ROWS];
         const Lanes& columns = tile.lines[COLUMNS];
         const Lanes longer = tile.one * columns, shorter = tile.other * rows;
@@ -314,13 +314,13 @@ struct Stream {
 
     // The same where the rows and columns of tiles in a box are divided into whole numbers of blocks.
     double summed_whole(const ProductTile& least, int lane) const {
-        const double high = units[0], wide = units[1], space = room[lane] / units[2];
+        const double high = units[0][lane], wide = units[1][lane], space = room[lane] / units[2][lane];
         const double most_rows = tile.lines[0][lane], rows = std::min(least.lines[0][lane], most_rows);
         const double most_columns = tile.lines[1][lane], columns = std::min(least.lines[1][lane], most_columns);
         const std::vector<double> of_rows = rows == most_rows ? divisors(rows) : std::vector<double>{};
         double fewest = NEVER;
         for (double across = 1; across <= most_columns / wide && tile.one[lane] * across < fewest; ++across) {
-            if (columns == most_columns && !divides(COLUMNS, columns, across)) continue;
+            if (columns == most_columns && !divides(COLUMNS, columns, across, lane)) continue;
             const double width = columns / across, whole_width = columns == most_columns ? width : 0;
             const double left = tile.second ? space - width : space;
             const double most = std::min(sums_at_most(0, whole_width) / width, tile.first ? left : left < 0 ? 0 : NEVER);
@@ -328,7 +328,7 @@ struct Stream {
             double down = std::max(std::ceil(rows / most * (1 - HIGHER)), 1.0);
             if (rows == most_rows) {
                 const auto whole = std::find_if(of_rows.begin(), of_rows.end(), [&](double blocks) {
-                    return blocks >= down && divides(ROWS, rows, blocks)
+                    return blocks >= down && divides(ROWS, rows, blocks, lane)
                         && rows / blocks * width <= sums_at_most(rows / blocks, whole_width);
                 });
                 if (whole == of_rows.end()) continue;
@@ -343,7 +343,7 @@ struct Stream {
     // the home: the tile falls into strips along the window of the innermost loop, each of which comes in anew.
     double strips(const Product& product, const ProductTile& least, int lane) const {
         const bool passes = product.slider ? tile.first : tile.second;
-        const double space = room[lane] / least.lines[SUMMANDS][lane], lines = passes ? units[1 - product.slider] : 0;
+        const double space = room[lane] / least.lines[SUMMANDS][lane], lines = passes ? units[1 - product.slider][lane] : 0;
         double fewest = NEVER;
         for (int along = 0; along < 2; ++along) {
             const Slide &one = product.slides[along], &two = product.slides[1 - along];
@@ -383,7 +383,7 @@ struct Stream {
                         const double down = std::min(one.step, taps) * (rows - 1) + taps;
                         const double across = std::min(two.step, others) * (columns - 1) + others;
                         const double held = down * across + passing * taps * others;
-                        if (held * units[SUMMANDS] > room[lane]) break;
+                        if (held * units[SUMMANDS][lane] > room[lane]) break;
                         const bool whole = taps * others < one.taps * two.taps && held * summands <= room[lane];
                         const double strip = whole
                             ? std::max(one.step * high + one.halo, (one.taps - taps) * high / rows + down)
@@ -395,7 +395,7 @@ struct Stream {
             for (auto width = widths.rbegin(); width != widths.rend(); ++width) {
                 const double times = lines / *width, sums = sums_of(fixed, *width);
                 if (union_of * times + other >= fewest) break;
-                if (!divides(fixed, lines, times)) continue;
+                if (!divides(fixed, lines, times, lane)) continue;
                 const double passing = (fixed ? tile.second : tile.first) ? *width : 0;
                 for (const double rows : downs)
                     for (const double columns : acrosses) {
@@ -416,7 +416,7 @@ struct Stream {
         const int moved = product.slider, fixed = 1 - moved;
         const double own = (moved ? tile.other : tile.one)[lane], other = (moved ? tile.one : tile.other)[lane];
         const double points = tile.lines[moved][lane], lines = tile.lines[fixed][lane];
-        const double space = room[lane] / units[SUMMANDS], whole = room[lane] / least.lines[SUMMANDS][lane];
+        const double space = room[lane] / units[SUMMANDS][lane], whole = room[lane] / least.lines[SUMMANDS][lane];
         const bool passes = fixed ? tile.second : tile.first;
         const Slide &one = product.slides[0], &two = product.slides.back();
         const bool plane = product.slides.size() > 1;
@@ -437,16 +437,16 @@ struct Stream {
         };
         if (least.lines[fixed][lane] < lines) return 0;
         double least_words = NEVER;
-        for (double blocks = 1; blocks <= lines / units[fixed] && own * blocks < least_words; ++blocks) {
-            if (!divides(fixed, lines, blocks)) continue;
+        for (double blocks = 1; blocks <= lines / units[fixed][lane] && own * blocks < least_words; ++blocks) {
+            if (!divides(fixed, lines, blocks, lane)) continue;
             const double width = lines / blocks, line = passes ? width : 0, sums = sums_of(fixed, width);
             const auto consider = [&](double most, bool anew, bool slides) {
                 const double block = std::min({most, sums, points});
-                if (!(block >= units[moved])) return;
+                if (!(block >= units[moved][lane])) return;
                 double down = points / block;
                 if (uncut) {
                     down = std::max(std::ceil(down * (1 - HIGHER)), 1.0);
-                    while (down <= points && !divides(moved, points, down)) ++down;
+                    while (down <= points && !divides(moved, points, down, lane)) ++down;
                     if (down > points) return;
                 }
                 const double each = anew ? points * under(points / down, slides) : 0;   // words of a summand
@@ -494,13 +494,23 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
         if (most.dim >= 0 && product.kind[most.dim] < SUMMANDS) single = single & (most.first == fewest.first);
     }
     const auto words = [&](double more_than, bool whole, bool windows) {
-        stream.units = side_by_side(units, more_than);
-        const auto& [high, wide, deep, groups] = stream.units;
+        const std::array<double, 4> beside_each_other = side_by_side(units, more_than);
+        for (int kind = 0; kind < GROUPS; ++kind)
+            stream.units[kind] = !whole ? Lanes(beside_each_other[kind]) : lanes_of([&](int lane) {    // they divide a tile of one size
+                const double lines = tile.lines[kind][lane];
+                double least = beside_each_other[kind];
+                if (lane < cuts.used && smallest().lines[kind][lane] == lines)
+                    while (least <= lines && std::fmod(lines, least) != 0) ++least;
+                return least;
+            });
+        const auto& [high, wide, deep] = stream.units;
+        const double groups = beside_each_other[GROUPS];
         stream.room = room / groups;    // groups side by side have blocks of equal shape
         stream.unfinished = unfinished / groups;
         stream.brought = {tile.one, tile.other};
-        Mask fits = stream.room >= deep * ((tile.first ? high : 0) + (tile.second ? wide : 0));
-        for (int kind = 0; kind <= GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
+        Mask fits = stream.room >= deep * ((tile.first ? high : Lanes(0)) + (tile.second ? wide : Lanes(0)));
+        for (int kind = 0; kind < GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
+        fits = fits & (tile.lines[GROUPS] >= groups);
         if (whole && beside) {  // the operand that stays is whole there: no loop outside moves summands, taps or groups
             const int own = tile.second;
             const auto& lines = smallest().lines;
@@ -524,7 +534,7 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
             const double read = product.layer.read, each = product.layer.write < read ? 1 + product.layer.write / read : 2;
             least = smaller(least, tile.one + tile.other + each * tile.lines[0] * tile.lines[1]);
         }
-        Lanes sums = select(mask_of(stream.unfinished >= high * wide), stream.summed(), NEVER);
+        Lanes sums = select(high * wide > stream.unfinished, NEVER, stream.summed());
         if ((whole || windows) && (sums < least).any()) {
             sums = lanes_of([&](int lane) {
                 double fewest = sums[lane];
@@ -687,9 +697,12 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         const Lanes times = computed(layer, large, loops);
         const Lanes full = full_part(layer, last, small, large, last_large, loops, [](int) { return true; });
         std::optional<Product> product;
+        std::optional<ProductTile> smallest, largest;
         Lanes work = 0, even = 0;   // cycles of the arithmetic; see `streamed`
         if (own.units.known) {
             product.emplace(layer);
+            smallest.emplace(*product, small, loops, 0);
+            largest.emplace(*product, large, loops, 0);
             if (product->slider >= 0)
                 even = full_part(layer, last, small, large, last_large, loops, [&](int dim) {
                     return product->kind[dim] == 1 - product->slider; });
@@ -697,8 +710,17 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         }
         Lanes inward = 0;   // words that the home reads: each step takes what its tile needs
         for (int t = 0; t < int(layer.spaces.size()); ++t)
-            if (own.through >> t & 1)
-                inward += larger(own.inward[t] * times, fetched(layer, t, large, loops, 0, false) * own.done);
+            if (own.through >> t & 1) {
+                Lanes words = larger(own.inward[t] * times, fetched(layer, t, large, loops, 0, false) * own.done);
+                for (int side = 0; product && side < 2; ++side)
+                    if (product->operands[side] == t && own.units.sums[side] < NEVER)
+                        words = larger(words, own.units.computes * times * lanes_of([&](int lane) {
+                            const double most = own.units.sums[side];
+                            return full[lane] / side_by_side_at_most(
+                                smallest->lines[1 - side][lane], largest->lines[1 - side][lane], most) + (1 - full[lane]) / most;
+                        }));
+                inward += words;
+            }
         // sums that leave the level in which they are added up come back to it
         const bool returns = ends && (home_sums || order.spilled);
         const Lanes back = returns ? volume(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : Lanes(0);
