@@ -209,14 +209,15 @@ static double side_by_side_at_most(double least, double most, double along) {
     return part;
 }
 
-// One over the units at work at most, on average over a layer's work: as many as divide a tile, in full ones and in the
-// remaining one. Dimensions of one kind that loops cut together, or in tiles of different sizes, count as without limit.
-static Lanes work_of_units(const Product& product, const ProductUnits& units, const FusedLayer& last, const LoopCut* small,
-                           const LoopCut* large, const LoopCut* last_large, int loops) {
+// One over the units, or instances of a level, in use at most, on average over a layer's work: along each kind of dimension
+// at most so many, as many as divide a tile, in full ones and in the remaining one. Dimensions of one kind that loops cut
+// together, or in tiles of different sizes, count as without limit.
+static Lanes over_in_use(const Product& product, const std::array<double, KINDS>& most, const FusedLayer& last,
+                           const LoopCut* small, const LoopCut* large, const LoopCut* last_large, int loops) {
     const FusedLayer& layer = product.layer;
     Lanes result = 1;
     for (int kind = 0; kind < KINDS; ++kind) {
-        const double along = units.along[kind];
+        const double along = most[kind];
         double bound = 1;
         int dims = 0, cut = -1, cutting = 0;
         for (int dim = 0; dim < layer.dims(); ++dim)
@@ -494,17 +495,17 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
         if (most.dim >= 0 && product.kind[most.dim] < SUMMANDS) single = single & (most.first == fewest.first);
     }
     const auto words = [&](double more_than, bool whole, bool windows) {
-        const std::array<double, 4> beside_each_other = side_by_side(units, more_than);
+        const std::array<double, 4> least_units = side_by_side(units, more_than);
         for (int kind = 0; kind < GROUPS; ++kind)
-            stream.units[kind] = !whole ? Lanes(beside_each_other[kind]) : lanes_of([&](int lane) {    // they divide a tile of one size
+            stream.units[kind] = lanes_of([&](int lane) {
                 const double lines = tile.lines[kind][lane];
-                double least = beside_each_other[kind];
-                if (lane < cuts.used && smallest().lines[kind][lane] == lines)
+                double least = least_units[kind];
+                if (whole && lane < cuts.used && smallest().lines[kind][lane] == lines)     // they divide a tile of one size
                     while (least <= lines && std::fmod(lines, least) != 0) ++least;
                 return least;
             });
         const auto& [high, wide, deep] = stream.units;
-        const double groups = beside_each_other[GROUPS];
+        const double groups = least_units[GROUPS];
         stream.room = room / groups;    // groups side by side have blocks of equal shape
         stream.unfinished = unfinished / groups;
         stream.brought = {tile.one, tile.other};
@@ -697,30 +698,34 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         const Lanes times = computed(layer, large, loops);
         const Lanes full = full_part(layer, last, small, large, last_large, loops, [](int) { return true; });
         std::optional<Product> product;
-        std::optional<ProductTile> smallest, largest;
         Lanes work = 0, even = 0;   // cycles of the arithmetic; see `streamed`
+        std::array<Lanes, 2> again{0, 0};   // words of each operand that the home reads for a multiply-accumulate at least
+        Lanes crowded_sums = 1;     // in each instance that holds them, to those where all instances do
         if (own.units.known) {
             product.emplace(layer);
-            smallest.emplace(*product, small, loops, 0);
-            largest.emplace(*product, large, loops, 0);
             if (product->slider >= 0)
                 even = full_part(layer, last, small, large, last_large, loops, [&](int dim) {
                     return product->kind[dim] == 1 - product->slider; });
-            work = own.units.computes * work_of_units(*product, own.units, last, small, large, last_large, loops);
+            const auto over = [&](const std::array<double, KINDS>& most) {
+                return over_in_use(*product, most, last, small, large, last_large, loops);
+            };
+            work = own.units.computes * over(own.units.along);
+            const ProductTile least_tile(*product, small, loops, 0), most_tile(*product, large, loops, 0);
+            for (int side = 0; side < 2; ++side) {
+                const Lanes &fewest = least_tile.lines[1 - side], &most = most_tile.lines[1 - side];
+                const double uses = own.units.uses[side];   // by as many lines, which divide a full tile
+                if (uses < NEVER)
+                    again[side] = lanes_of([&](int lane) {
+                        return full[lane] / side_by_side_at_most(fewest[lane], most[lane], uses) + (1 - full[lane]) / uses;
+                    });
+            }
+            if (!own.summing.empty()) crowded_sums = larger(own.units.most_holders * over(own.units.holders), 1.0);
         }
         Lanes inward = 0;   // words that the home reads: each step takes what its tile needs
         for (int t = 0; t < int(layer.spaces.size()); ++t)
-            if (own.through >> t & 1) {
-                Lanes words = larger(own.inward[t] * times, fetched(layer, t, large, loops, 0, false) * own.done);
-                for (int side = 0; product && side < 2; ++side)
-                    if (product->operands[side] == t && own.units.sums[side] < NEVER)
-                        words = larger(words, own.units.computes * times * lanes_of([&](int lane) {
-                            const double most = own.units.sums[side];
-                            return full[lane] / side_by_side_at_most(
-                                smallest->lines[1 - side][lane], largest->lines[1 - side][lane], most) + (1 - full[lane]) / most;
-                        }));
-                inward += words;
-            }
+            if (own.through >> t & 1)
+                inward += larger(larger(own.inward[t], own.units.computes * again[product && product->operands[1] == t]) * times,
+                                 fetched(layer, t, large, loops, 0, false) * own.done);
         // sums that leave the level in which they are added up come back to it
         const bool returns = ends && (home_sums || order.spilled);
         const Lanes back = returns ? volume(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : Lanes(0);
@@ -728,7 +733,8 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         for (const Operand& operand : outside[index]) once += own.once[operand.tensor];
         // a part of the work, with some cycles of the arithmetic and words from outside in all, to which some sums come back,
         // and which writes some words to the outermost level
-        const auto cost = [&](Lanes part, Lanes cycles, std::pair<Lanes, Lanes> words, Lanes sums, Lanes writes) {
+        const auto cost = [&](Lanes part, Lanes cycles, Lanes crowded_sums, std::pair<Lanes, Lanes> words, Lanes sums,
+                              Lanes writes) {
             const double done = own.units.known ? own.done : 1;
             const Lanes reads = (larger(words.first * done, once) + own.lasting_words) * part + where(mask_of(order.spilled), sums);
             const Lanes fills = (where(mask_of(own.filled), larger(words.second * done, once)) + own.lasting_words) * part;
@@ -738,7 +744,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             Lanes time = larger(cycles * times * part, (reads + writes) / layer.words_per_cycle);
             time = larger(time, from_home / home.read);
             time = larger(larger(time, coming / home.write), (from_home + coming) / home.shared);
-            for (const auto& [busy, each] : own.summing) time = larger(time, busy * times * part + sums * each);
+            for (const auto& [busy, each] : own.summing) time = larger(time, (busy * times * part + sums * each) * crowded_sums);
             return std::pair(select(never, NEVER, energy * segment.repeat), time * segment.repeat);
         };
         const auto words_of_product = [&](std::size_t share, Lanes full, Lanes even) {
@@ -765,14 +771,14 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
                 }
                 words.second = words.first;
             }
-            found[index][share] = cost(1, cycles, words, back, own.written + spilled);
+            found[index][share] = cost(1, cycles, crowded_sums, words, back, own.written + spilled);
             if (!(words.first > words.second).any()) break;     // nothing comes again: fewer units at work gain nothing
         }
         if (returns && streams) {   // in rounds, with any units at work: the first one has no sums that come back
             const std::pair<Lanes, Lanes> words = words_of_product(AT_WORK.size() - 2, 0, 0);
             const Lanes sent = spilled / larger(rounds - 1, 1.0);
-            in_rounds = {cost(first, own.cycles, words, 0, sent),
-                         cost(1 - first, own.cycles, words, back, own.written + spilled - sent)};
+            in_rounds = {cost(first, own.cycles, 1, words, 0, sent),
+                         cost(1 - first, own.cycles, 1, words, back, own.written + spilled - sent)};
             for (auto& [energy, time] : in_rounds) {
                 const Mask known = (first > 0.0) & (words.first < NEVER);
                 energy = where(known, energy);

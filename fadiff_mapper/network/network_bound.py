@@ -602,27 +602,29 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
     windows = {term.dimension for space in operands for rank in space.ranks if len(rank) > 1 for term in rank}
     kinds = [output.dimensions & first - second, output.dimensions & second - first, own - windows - output.dimensions,
              first & second & output.dimensions]    # rows, columns, summands, groups
+    kinds.append(dims.difference(*kinds))   # steps along windows
     most = layer.home if finished else -1   # levels inside of which sums are finished
-    holders = [(index, here) for index, here in enumerate(layer.spec.constraints.levels[:most])
+    keeping = [(index, here) for index, here in enumerate(layer.spec.constraints.levels[:most])
                if output.name not in here.bypass]
-    holder, instances = inf, [1.0, 1.0]     # words of each instance of the only level for unfinished sums, and these
-    if len(holders) == 1 and output.name in holders[0][1].keep and (
-            room := layer.spec.arch.levels[holders[0][0]].usable) is not None:
-        holder = float(room)
-        instances = [layer.least.instances(holders[0][0], frozenset(kind)) for kind in kinds[:2]]
+    # words of each instance of the only level for unfinished sums, and these instances: all, and along each kind
+    holder, most_holders, holders = inf, 1.0, [1.0] * len(kinds)
+    if len(keeping) == 1 and output.name in keeping[0][1].keep and (
+            room := layer.spec.arch.levels[keeping[0][0]].usable) is not None:
+        instances = partial(layer.least.instances, keeping[0][0])
+        holder, most_holders, holders = float(room), instances(dims), [instances(frozenset(kind)) for kind in kinds]
     return ProductUnits(
         known=True, computes=layer.done * problem.computes,
         most=min(layer.least.units(dims), problem.computes / layer.least.busy),  # more units would wait for words
-        along=[layer.least.units(frozenset(kind)) for kind in (*kinds, dims.difference(*kinds))],
-        beside=[layer.least.units(dims - kind) for kind in kinds],
-        whole=[0.0 if cut & kind else float(prod(problem.bounds[dim] for dim in kind)) for kind in kinds],
-        holder=holder, holders=instances, sums=[
-            inf if space not in plain or finds_summands(layer, space) else holder * other
-            for space, other in zip(operands, reversed(instances), strict=True)] if finished else [inf, inf])
+        along=[layer.least.units(frozenset(kind)) for kind in kinds],
+        beside=[layer.least.units(dims - kind) for kind in kinds[:4]],
+        whole=[0.0 if cut & kind else float(prod(problem.bounds[dim] for dim in kind)) for kind in kinds[:4]],
+        holder=holder, most_holders=most_holders, holders=holders,
+        uses=[holder * along if finished and space in plain and not finds_summands(layer, space) else inf
+              for space, along in zip(operands, (holders[1], holders[0]), strict=True)])
 
 
 def finds_summands(layer: LayerInGroup, operand: DataSpace) -> bool:
-    """Whether all summands of a sum could find one operand's words further in than its home at once."""
+    """Whether an operand's words for all summands of a sum could lie further in than its home at once."""
     assert layer.least
     problem = layer.spec.problem
     summed = frozenset(problem.dimensions) - problem.output.dimensions
