@@ -27,7 +27,7 @@ from provenance import add_output, heading, markdown, row
 
 from fadiff_mapper import NetworkOptions, NetworkResult, Workload, load_network, map_network
 from fadiff_mapper.model.stats import Stats
-from fadiff_mapper.workload import Node, Operator, Totals, build_workload, make_operator
+from fadiff_mapper.workload import Node, OperatingPoint, Operator, build_workload, make_operator
 
 FOLDER = Path(__file__).parent
 
@@ -223,7 +223,7 @@ def main() -> None:
             theirs, ours = {}, {}
             alone = [(runs * own.energy_pj, runs * own.cycles) for runs, own, _ in one_by_one(
                 plan, machine, known["designs"][machine], Path(folder)).values()]
-            unfused = Totals(sum(energy for energy, _ in alone), sum(cycles for _, cycles in alone))
+            unfused = OperatingPoint(sum(energy for energy, _ in alone), sum(cycles for _, cycles in alone))
             for mode, stats in (("unfused", unfused), ("fused", min(plan.stats, unfused, key=lambda own: own.edp))):
                 known_one = optima[machine, workload, mode]
                 theirs[mode] = [known_one[f"{what}"] - known_one[f"no_product_{what}"]

@@ -15,10 +15,11 @@ from itertools import pairwise
 from link_charges import HOME
 
 from fadiff_mapper import Workload
-from fadiff_mapper.fusion.prices import OperatingPoint, summed, word_costs
+from fadiff_mapper.fusion.prices import summed, word_costs
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network.options import NetworkOptions
+from fadiff_mapper.workload import OperatingPoint
 
 Pair = tuple[str, str]
 """Two layers with a link between them."""

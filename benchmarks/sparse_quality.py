@@ -16,15 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from fadiff_validation.random_mappings import random_nests
 from provenance import add_output, heading, markdown, row
 
 from fadiff_mapper import map_layer
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.search.refinement import compiled_space
 
 ANCHORS = Path(__file__).with_name("sparse_anchors.json")
 """EDPs of `timeloop-mapper`, in pJ * cycles."""
@@ -47,20 +45,13 @@ def rate(spec: Spec) -> float:
     task = mapping_task(spec)
     if task.sparse is None:
         return 0.0
-    *arrays, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), BATCH, 0)
-    nest, out = Nest(*arrays), np.empty((5, BATCH))
-    design = task.sparse.compiled
-
-    def score(nest: Nest) -> None:
-        _kernel.score(task.layer.compiled, nest_arrays(nest), None, None, out, 0, BATCH, False, sparse=design)
-
-    score(nest)
-    legal = np.flatnonzero(out[4])
+    nest = random_nests(task.layer, task.space, BATCH)
+    legal = np.flatnonzero(task.sparse.score(nest).legal)
     if not len(legal):
         return 0.0
     nest = nest.take(np.resize(legal, BATCH))
     start = time.process_time()
-    score(nest)
+    task.sparse.score(nest)
     return BATCH / (time.process_time() - start)
 
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.load import load
-from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.load import load, merged_input
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.timeloop.verify import compared, differences, numbers

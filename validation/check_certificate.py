@@ -9,6 +9,7 @@ divided is below the limit.
 
 It takes from the package the reading of the input, the factors and orders that constraints leave open, and the exact
 evaluation of mappings. `docs/theory/lower_bound.md` states and proves the rules, by the names that they have here.
+`Checker.check_part` divides a part; `Checker.bound` sums up the rules, of `decided`, `innermost`, `least` and `charge`.
 
 Levels i = 0 (innermost) ... L - 1, dimensions d, data spaces t, by number. A *box* is a number of points for each d.
 """
@@ -20,25 +21,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import ceil, floor, inf, isclose, prod
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.spec import Spec, metric_of
+from fadiff_mapper.model.access_counts import Counts, Rounding
+from fadiff_mapper.model.energy_latency import cost, outermost_accesses
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined
-from fadiff_mapper.model.prepared_layer import UNLIMITED
-from fadiff_mapper.search.mapspace.build import build_mapspace, orders_at
+from fadiff_mapper.model.tiles import tiles
+from fadiff_mapper.search.mapspace.build import build_mapspace, divisors, orders_at
 
 SAME = 1e-9
 """Numbers that differ by less than this share are equal: sums differ in their last bits."""
 
 same = partial(isclose, rel_tol=SAME)
 
+AT_LEAST = Rounding(np.rint, np.floor, lambda numbers: np.ceil(numbers * (1 - 1e-12)))
+"""Accesses and cycles are whole; a number that is whole but for the last bits is not rounded up."""
+
 Box = tuple[float, ...]
-Layout = tuple[tuple[tuple[int, ...], tuple[bool, ...]], ...]
+Layout = tuple[tuple[tuple[int, ...], frozenset[int]], ...]
 
 
 class Rejected(FadiffError):
@@ -48,10 +54,6 @@ class Rejected(FadiffError):
 def need(right: bool, what: str) -> None:
     if not right:
         raise Rejected(f"certificate: {what}")
-
-
-def smallest_factor(whole: float) -> float:
-    return next((float(factor) for factor in range(2, int(whole ** 0.5) + 1) if whole % factor == 0), whole)
 
 
 def fewest(loops: Iterable[Sequence[float]]) -> float:
@@ -87,9 +89,10 @@ class State(NamedTuple):
     """All loops further out than a level are fixed."""
 
     level: int
-    tile: Box                 # of the level
-    loops: tuple[Loop, ...]   # innermost first
-    words: tuple[Words, ...]  # of the crossings whose words these loops decide
+    tile: Box                                       # of the level
+    outer: tuple[tuple[Box, tuple[int, ...]], ...]  # factors and order of each level further out, innermost first
+    loops: tuple[Loop, ...]                         # all their loops of several iterations, innermost first
+    words: tuple[Words, ...]                        # of the crossings whose words these loops decide
 
 
 @dataclass(eq=False)
@@ -105,18 +108,17 @@ class Checker:
     def __post_init__(self) -> None:
         self.layer = layer_of(self.spec)
         self.space = build_mapspace(self.layer.arch, self.spec.problem, self.spec.constraints)
-        problem, machine = self.spec.problem, self.layer.machine
+        problem = self.spec.problem
         self.names, self.bounds = problem.dimensions, tuple(float(bound) for bound in problem.bounds.values())
         self.levels, self.dims = len(self.space.levels), range(len(self.bounds))
         self.tensors = range(len(problem.dataspaces))
-        self.ranks = [[[(self.names.index(term.dimension), float(term.coefficient)) for term in rank
-                        if problem.bounds[term.dimension] > 1] for rank in space.ranks] for space in problem.dataspaces]
+        self.ranks = [[[(d, float(c)) for d, c in rank if self.bounds[d] > 1] for rank in ranks]
+                      for ranks in self.layer.projection.ranks]
         self.written = list(self.layer.projection.read_write)
         self.relevant = [frozenset(d for rank in ranks for d, _ in rank) for ranks in self.ranks]
         self.usable = [level.usable for level in self.layer.arch.levels]
         self.units: list[Any] = [self.layer.arch.arithmetic, *self.layer.arch.levels]  # below each level
         self.shared = [frozenset(d for rank in ranks if len(rank) > 1 for d, _ in rank) for ranks in self.ranks]
-        self.own = [relevant - shared for relevant, shared in zip(self.relevant, self.shared, strict=True)]
         self.plain = [not shared and all(c == 1 for rank in ranks for _, c in rank)
                       for ranks, shared in zip(self.ranks, self.shared, strict=True)]
         need(not any(w and not p for w, p in zip(self.written, self.plain, strict=True))
@@ -124,19 +126,14 @@ class Checker:
                      for ranks, relevant in zip(self.ranks, self.relevant, strict=True))
              and self.layer.machine.element_words is None,
              "an output with windows, a dimension in several ranks, a coefficient of 0, or bits; accepted: none")
-        self.price = {name: np.asarray(getattr(machine, name)).ravel().tolist() for name in (
-            "read", "fill", "update", "block", "clusters", "leak", "addr_gen", "read_bandwidth", "write_bandwidth",
-            "shared_bandwidth", "gated")}
-        self.scale = np.asarray(machine.bandwidth_scale)[..., 0].tolist()
         self.place = [[(*loops.inner, name).index(name) + (name, *loops.outer).index(name, name in loops.outer)
                        for name in self.names] for loops in (level.temporal for level in self.space.levels)]
         self.place.append([0] * len(self.names))  # of loops of several levels, level -1
 
     def schemes(self) -> Iterator[tuple[tuple[Box, ...], tuple[tuple[bool, ...], ...]]]:
         """Spatial factors and kept data spaces, each by level: every choice with a layout that the meshes hold."""
-        keeps = list(itertools.product(*(itertools.product(*(
-            (True,) if name in level.keep else (True, False) if name in level.open else (False,)
-            for name in self.spec.problem.dataspace_names())) for level in self.space.levels)))
+        keeps = [tuple(map(tuple, keep)) for keep in self.space.every_keep.tolist()
+                 if all(map(any, zip(*keep, strict=True)))]  # every data space somewhere
         rows: list[tuple[Box, ...]] = [()]
         for level in reversed(range(self.levels)):
             choices = self.space.levels[level].spatial.choices
@@ -147,21 +144,23 @@ class Checker:
                            for d, (f, bound) in enumerate(zip(factors, self.bounds, strict=True)))]
         least = self.space.constraints.min_parallelism * self.space.available
         for spatial in rows:
-            if next(self.placed(spatial), None) and prod(map(prod, spatial)) >= least:
+            in_time = all(bound in self.reachable(self.levels - 1, d, along) for d, (bound, along) in enumerate(
+                zip(self.bounds, zip(*spatial, strict=True), strict=True)))
+            if in_time and next(self.placed(spatial), None) and prod(map(prod, spatial)) >= least:
                 yield from ((spatial, keep) for keep in keeps)
 
-    def placed(self, spatial: tuple[Box, ...], level: int = -1, x: float = 1, y: float = 1) -> Iterator[Layout]:
-        """Every layout of spatial loops that the meshes hold: order and loops on Y, level by level."""
-        level = self.levels - 1 if level == -1 else level
-        real = [d for d in self.dims if spatial[level][d] > 1]
-        for order, on_y in orders_at(self.space, 2 * level, real):
-            wide, high = (along * prod(spatial[level][d] for d in real if (d in on_y) == side)
+    def placed(self, spatial: Sequence[Box], x: float = 1, y: float = 1) -> Iterator[Layout]:
+        """Every layout of the spatial loops of some levels that the meshes hold: order and loops on Y, by level."""
+        if not spatial:
+            yield ()
+            return
+        *inside, extent = spatial
+        unit, real = self.units[len(inside)], [d for d in self.dims if extent[d] > 1]
+        for order, on_y in orders_at(self.space, 2 * len(inside), real):
+            wide, high = (along * prod(extent[d] for d in real if (d in on_y) == side)
                           for side, along in enumerate((x, y)))
-            unit = self.units[level]
             if wide <= unit.mesh_x and high <= unit.mesh_y and wide * high <= unit.instances:
-                own = (*order, *(d for d in self.dims if d not in real)), tuple(d in on_y for d in self.dims)
-                yield from [(own,)] if not level else (
-                    (*inner, own) for inner in self.placed(spatial, level - 1, wide, high))
+                yield from ((*inner, (order, on_y)) for inner in self.placed(inside, wide, high))
 
     @cache  # noqa: B019
     def reachable(self, level: int, d: int, spatial: tuple[float, ...]) -> frozenset[float]:
@@ -182,7 +181,7 @@ class Checker:
 
     def words(self, t: int, box: Sequence[float]) -> float:
         """Words of a box as Timeloop counts them: the product of the extents of its ranks."""
-        return prod(1 + sum(c * (box[d] - 1) for d, c in rank) for rank in self.ranks[t])
+        return prod(1 + by for by in self.moved(t, [points - 1 for points in box]))
 
     def distinct(self, t: int, points: Sequence[float], contiguous: bool) -> float:
         """Rule "distinct words": what a set of points, a box where it is contiguous, touches at least."""
@@ -197,33 +196,29 @@ class Checker:
             result *= count
         return result
 
-    def begin(self, spatial: tuple[Box, ...], keep: tuple[tuple[bool, ...], ...]) -> State | None:
-        """The state without any temporal loop; None where a scheme has no mapping."""
+    def begin(self, spatial: tuple[Box, ...], keep: tuple[tuple[bool, ...], ...]) -> State:
+        """The state of a scheme without any temporal loop."""
         self.spatial, self.keep, self.along = spatial, keep, list(zip(*spatial, strict=True))
-        reach = [[self.reachable(i, d, self.along[d]) for d in self.dims] for i in range(self.levels)]
-        if any(self.bounds[d] not in reach[-1][d] for d in self.dims):
-            return None
-        self.open = next(i for i in range(self.levels) if i == self.levels - 1 or any(
-            max(reach[i][d]) > prod(self.along[d][:i + 1]) for d in self.dims))  # innermost with temporal loops
-        self.used = [prod(prod(level) for level in spatial[i + 1:]) for i in range(self.levels)]
-        self.cycles = prod(self.bounds) / prod(map(prod, spatial))
+        last = self.levels - 1
+        self.open = next((i for i in range(last) if any(  # innermost with temporal loops
+            max(self.reachable(i, d, self.along[d])) > prod(self.along[d][:i + 1]) for d in self.dims)), last)
+        in_time = [bound / prod(along) for bound, along in zip(self.bounds, self.along, strict=True)]
+        # instances and cycles do not depend on the levels of temporal loops
+        temporal = [[1.0 for _ in self.dims]] * last + [in_time]
+        self.tile = tiles(self.nest(temporal, [()] * self.levels, next(self.placed(spatial))), self.layer.projection)
+        self.used = self.tile.instances[:, 0].tolist()
         self.loose = self.layer.network_priced or any(  # receivers may want the same words of a window
             sum(level[d] > 1 for d, _ in rank) > 1 for level in spatial for ranks in self.ranks for rank in ranks)
-        self.crossings = []  # (t, inner, outer) of consecutive levels that keep t; inner -1 is the arithmetic
+        self.crossings, words = [], []  # (t, inner, outer) of consecutive levels that keep t
         for t in self.tensors:
             kept = [i for i in range(self.levels) if keep[i][t]]
-            if not kept:
-                return None
-            self.crossings += [(t, inner, outer) for inner, outer in itertools.pairwise((-1, *kept))]
-        words = []
-        for t, inner, outer in self.crossings:
-            if inner < 0:  # rule "arithmetic": a word per cycle, unless neighbours hand it on
-                linked = bool(self.layer.reuse.linked[0, t]) and prod(spatial[0]) > 1
-                asked = (self.distinct(t, self.bounds, True) / self.used[outer] / self.between(t, inner, outer)
-                         if linked else self.cycles)
-                words.append(Words(t, inner, outer, asked, asked, linked))
-        state = State(self.levels - 1, self.bounds, (), tuple(words))
-        return state if self.fits(state) else None
+            self.crossings += [(t, inner, outer) for inner, outer in itertools.pairwise(kept)]
+            # rule "arithmetic": a word per cycle, unless neighbours hand it on
+            linked = bool(self.layer.reuse.linked[0, t]) and prod(spatial[0]) > 1
+            asked = (self.distinct(t, self.bounds, True) / self.used[kept[0]] / self.between(t, -1, kept[0])
+                     if linked else prod(in_time))
+            words.append(Words(t, -1, kept[0], asked, asked, linked))
+        return State(last, self.bounds, (), (), tuple(words))
 
     def between(self, t: int, inner: int, outer: int) -> float:
         """Receivers of one instance of `outer` at `inner` with words of their own, at least."""
@@ -234,11 +229,6 @@ class Checker:
         """Whether receivers at `inner` may hand on words of a window to each other."""
         return any(self.layer.reuse.linked[inner + 1, t] and self.spatial[inner + 1][d] > 1 for d in self.shared[t])
 
-    def fits(self, state: State) -> bool:
-        """Whether a level holds the tiles that it keeps."""
-        room = self.usable[state.level]
-        return room is None or sum(self.words(t, state.tile) for t in self.tensors if self.keep[state.level][t]) <= room
-
     def moved(self, t: int, points: Any) -> Box:
         """How far so many points in each dimension move a tile in each rank, in words."""
         return tuple(sum(c * points[d] for d, c in rank) for rank in self.ranks[t])
@@ -247,19 +237,19 @@ class Checker:
     def near(self, t: int, level: int, spatial: tuple[Box, ...], tile: Box) -> dict[Box, float]:
         """Moves from receivers below a level to a neighbour; the share of receivers, at most, that have one there."""
         extent, found = spatial[level], dict[Box, float]()
-        others = [r for r, rank in enumerate(self.ranks[t]) if not self.own[t].isdisjoint(d for d, _ in rank)]
         groups = any(sum(extent[d] > 1 for d, _ in rank) > 1 for rank in self.ranks[t])  # with equal words, of any size
         for order, on_y in (layout[level] for layout in self.placed(spatial)) if self.neighbours(t, level - 1) else ():
-            points, number, there = dict[int, Any](), np.arange(prod(extent)), dict[Box, set[int]]()
-            for d in sorted(order, key=lambda d: on_y[d]):  # receivers are numbered along X first
+            number, there = np.arange(prod(extent)), dict[Box, set[int]]()
+            points = [0 * number for _ in self.dims]
+            for d in order:  # receivers are numbered along X first
                 points[d], number = number % extent[d] * tile[d], number // extent[d]
             offset = np.array([by + 0 * number for by in self.moved(t, points)]).T
-            wide = int(max(prod(extent[d] for d in order if not on_y[d]), self.layer.arch.fanout(level)[0]))
+            wide = int(max(prod(extent[d] for d in order if d not in on_y), self.layer.arch.fanout(level)[0]))
             for here, other in itertools.permutations(range(len(offset)), 2):
                 if abs(here - other) == wide or (abs(here - other) == 1 and here // wide == other // wide):
                     there.setdefault(tuple((offset[other] - offset[here]).tolist()), set()).add(here)
             for move, receivers in there.items():
-                if not any(move[r] for r in others):
+                if not any(by for by, rank in zip(move, self.ranks[t], strict=True) if len(rank) == 1):
                     found[move] = max(found.get(move, 0), 1.0 if groups else len(receivers) / len(offset))
         return found
 
@@ -275,13 +265,13 @@ class Checker:
         it, and may find less to send, or nothing. Rule "neighbours": receivers side by side may hand on words.
         """
         words, loops = self.words(t, tile), self.moving(t, loops)
-        if self.plain[t] or not loops or loops[0].d in self.own[t]:
+        if self.plain[t] or not loops or loops[0].d not in self.shared[t]:
             words *= prod(loop.bound for loop in loops)
             return words, words, False
         first, near = loops[0], self.near(t, inner + 1, self.spatial, tile)
         along = {loop: self.moved(t, [loop.step * (d == loop.d) for d in self.dims]) for loop in loops}
-        step, extents = along[first], [1 + sum(c * (tile[d] - 1) for d, c in rank) for rank in self.ranks[t]]
-        fresh = 1 - prod(max(n - abs(by), 0) for n, by in zip(extents, step, strict=True)) / words
+        step, across = along[first], self.moved(t, [points - 1 for points in tile])
+        fresh = 1 - prod(max(1 + wide - abs(by), 0) for wide, by in zip(across, step, strict=True)) / words
         calls = []  # of each loop outside: iterations, and the least share of a tile that a call brings, and sends
         for loop in loops[1:]:
             steps = []  # of this loop and all inside: how far one moves the tile; how many, at least and at most
@@ -295,7 +285,7 @@ class Checker:
             brought = 0.0 if reached((0.0,) * len(step)) else fresh if reached(step) else 1.0
             calls.append((loop.bound, brought, min([brought, *(
                 (fresh if move == step else 1) * (1 - share) for move, share in near.items() if reached(move))])))
-        run = smallest_factor(first.bound) if first.several else first.bound  # a split one at least the smallest factor
+        run = divisors(int(first.bound))[1] if first.several else first.bound  # a split one: the smallest factor
         slides, kept = fresh * prod(loop.bound for loop in loops) * (1 - 1 / run), near.get(step, 0.0)
         received, sent = (words * (share + slides * left) for share, left in zip(map(
             fewest, ([one[:2] for one in calls], [one[::2] for one in calls])), (1, 1 - kept), strict=True))
@@ -322,7 +312,7 @@ class Checker:
             return received, sent, loose  # steps have several lengths
         tile, several = tuple(prod(self.along[d][:inner + 1]) for d in self.dims), state.level > self.open
         loops = [Loop(d, -1 if several else state.level, left[d], prod(self.along[d][:self.open + 1]),
-                      several and smallest_factor(left[d]) < left[d])
+                      several and len(divisors(int(left[d]))) > 2)
                  for d in sorted(self.dims, key=lambda d: d != first) if left[d] > 1]
         more, sent_more, loose = self.decided(t, inner, tile, (*loops, *state.loops))
         return max(received, more), max(sent, sent_more), loose
@@ -336,78 +326,64 @@ class Checker:
         visits = prod(loop.bound for loop in self.moving(t, state.loops))
         # receivers may want some of the same words: at most so many have words of their own, and `between` at least
         receivers = prod(self.along[d][i] for i in range(inner + 1, state.level + 1) for d in self.relevant[t])
-        if self.plain[t]:
-            words, room = self.words(t, state.tile) / receivers, self.usable[inner]
-            words *= prod(loop.bound for loop in state.loops) if room is not None and words > room else visits
-            return words, words, False
         grown = list(state.tile)
         for loop in state.loops:
             if loop.d in self.shared[t]:
                 grown[loop.d], visits = grown[loop.d] * loop.bound, visits / loop.bound
-        touched = max(self.distinct(t, state.tile, True), self.distinct(t, grown, False))
+        touched, room = max(self.distinct(t, state.tile, True), self.distinct(t, grown, False)), self.usable[inner]
+        if self.plain[t] and room is not None and touched / receivers > room:
+            visits = prod(loop.bound for loop in state.loops)
         sent = touched * (1 if self.neighbours(t, inner) else visits) / self.between(t, inner, state.level)
-        return touched * visits / receivers, sent, True
+        return touched * visits / receivers, sent, not self.plain[t]
 
     def bound(self, state: State) -> float:
-        """The bound of all mappings with a state's loops: the least of all loops that can be innermost."""
+        """The bound of all mappings with a state's loops: the least of all loops that can be the innermost open one."""
+        room, kept = self.usable[state.level], [t for t in self.tensors if self.keep[state.level][t]]
+        if room is not None and sum(self.words(t, state.tile) for t in kept) > room:
+            return inf  # the tiles do not fit
         self.counted += 1
         left = tuple(points / prod(self.along[d][:state.level + 1]) for d, points in enumerate(state.tile))
         looping = [d for d in self.dims if left[d] > 1] if state.level >= self.open else []
         place = self.place[state.level]  # loops can be innermost as constraints say in one open level, all in several
-        least = min((place[d] for d in looping), default=0)
-        return min(self.value(state, left, d) for d in [
-            d for d in looping if state.level > self.open or place[d] == least] or [-1])
+        first = [d for d in looping if state.level > self.open or all(
+            place[d] <= place[other] for other in looping)] or [-1]
+        reads, fills, updates = counts = np.zeros((3, self.levels, len(self.tensors), len(first)))
+        for d, accesses in zip(first, np.moveaxis(counts, -1, 0), strict=True):
+            for words in state.words:
+                self.charge(words, accesses)
+            for t, inner, outer in self.crossings:
+                if inner < state.level:
+                    self.charge(Words(t, inner, outer, *(
+                        self.innermost(t, inner, state, left, d) if d in self.relevant[t] and inner < self.open
+                        else self.least(t, inner, state))), accesses)
+        addresses = fills + np.where(np.array(self.written)[:, None], updates, reads)
+        every = Counts(reads, fills, updates, np.zeros_like(reads), addresses)
+        found = cost(every, self.tile, self.layer.machine, AT_LEAST)
+        return float(min(metric_of(self.metric, found.energy, found.cycles, outermost_accesses(every, self.tile))))
 
-    def value(self, state: State, left: Box, first: int) -> float:
-        """The same where the innermost open loop goes over `first`; -1 where there is none.
+    def charge(self, words: Words, accesses: Any) -> None:
+        """Rule "charges": adds accesses of both levels of a crossing, rounded as Timeloop may round them at least.
 
-        Rule "charges": the accesses of both levels of a crossing, rounded as Timeloop may round them.
+        Rule "first writes": words that are written before they are read cost no read outside, and no fill inside.
         """
-        words = [*state.words, *(
-            Words(t, inner, outer, *(self.innermost(t, inner, state, left, first) if first in self.relevant[t]
-                                     and inner < self.open else self.least(t, inner, state)))
-            for t, inner, outer in self.crossings if 0 <= inner < state.level)]
-        paid = []  # level, data space, words of an instance, action, whether their addresses are generated
-        for t, inner, outer, received, sent, loose in words:
+        (t, inner, outer, received, sent, loose), (reads, fills, updates) = words, accesses
+        first_inner, first_outer = (self.words(t, self.bounds) / self.between(t, level, self.levels - 1)
+                                    if self.written[t] else 0 for level in (inner, outer))
+        asked = ceil(sent * self.between(t, inner, outer) - 0.5 - 1e-6)
+        reads[outer, t], updates[outer, t] = max(asked - first_outer, 0), asked if self.written[t] else 0
+        if inner >= 0:
             # words over links: divided by the receivers of all instances
             filled = min(received, sent) + max(received - sent, 0) / self.used[inner + 1]
-            filled = max(ceil(filled - 1 - 1e-6), 0) if loose else floor(filled + 1e-6)
-            asked = ceil(sent * self.between(t, inner, outer) - 0.5 - 1e-6)
-            first_inner, first_outer = (self.words(t, self.bounds) / self.between(t, level, self.levels - 1)
-                                        if self.written[t] else 0 for level in (inner, outer))  # rule "first writes"
-            paid.append((outer, t, max(asked - first_outer, 0), "read", not self.written[t]))
-            if self.written[t]:
-                paid.append((outer, t, asked, "update", True))
-            if inner >= 0:
-                paid.append((inner, t, max(filled - first_inner, 0), "fill", True))
-        energy, accessed = prod(self.bounds) * float(self.layer.machine.compute_energy), 0.0
-        asked_for = {"read": [0.0] * self.levels, "write": [0.0] * self.levels}
-        for level, t, amount, action, addressed in paid:
-            energy += min(self.used[level], self.price["clusters"][level]) * (
-                ceil(amount / self.price["block"][level] - 1e-9) * self.price[action][level]
-                + addressed * amount * self.price["addr_gen"][level])
-            accessed += amount * self.used[level] if level == self.levels - 1 else 0
-            asked_for["read" if action == "read" else "write"][level] += amount * self.scale[level][t]
-        busy = self.cycles
-        for i, (read, written) in enumerate(zip(*asked_for.values(), strict=True)):  # rule "bandwidths"
-            for name, asked in (("read", read), ("write", written), ("shared", read + written)):
-                if (rate := self.price[f"{name}_bandwidth"][i]) < UNLIMITED:
-                    busy = max(busy, ceil(asked / rate * (1 - 1e-12)))
-        gate, gated = self.layer.machine.gate, self.price["gated"]
-        energy += sum(busy * leak * (self.used[gate[i]] * gated[i] if gated[i] > 1 else self.used[i])
-                      for i, leak in enumerate(self.price["leak"]))
-        return float(metric_of(self.metric, energy, busy + self.layer.machine.network_latency, accessed))
+            filled = ceil(filled - 1 - 1e-6) if loose else floor(filled + 1e-6)
+            fills[inner, t] = max(filled - first_inner, 0)
 
     # Orders: mappings with equal factors whose orders have the same signature have the same words, or are loose.
 
-    def permitted(self, level: int, looping: frozenset[int]) -> Iterator[tuple[int, ...]]:
+    def permitted(self, level: int, looping: Iterable[int]) -> Iterator[tuple[int, ...]]:
         """Every order of the loops of several iterations of a level."""
-        loops = self.space.levels[level].temporal
-        inner, between, outer = ([self.names.index(name) for name in part if self.names.index(name) in looping]
-                                 for part in (loops.inner, loops.between, loops.outer))
-        return ((*inner, *order, *outer) for order in itertools.permutations(between))
+        return (order for order, _ in orders_at(self.space, 2 * level + 1, sorted(looping)))
 
-    def looping(self, level: int, factors: Box, order: list[int]) -> tuple[int, ...]:
+    def looping(self, level: int, factors: Sequence[float], order: list[int]) -> tuple[int, ...]:
         """The loops of several iterations of an order; Rejected where constraints do not permit it."""
         own = tuple(d for d in order if factors[d] > 1)
         need(sorted(order) == list(self.dims) and own in self.permitted(level, frozenset(own)), "an order")
@@ -416,7 +392,7 @@ class Checker:
     def signature(self, level: int, order: Sequence[int]) -> tuple[tuple[frozenset[int], int], ...]:
         """For each data space sent further in: loops inside the first one that moves it; and that loop, of a window."""
         first = {t: next((i for i, d in enumerate(order) if d in self.relevant[t]), len(order))
-                 for t in sorted({t for t, inner, _ in self.crossings if 0 <= inner < level})}
+                 for t in sorted({t for t, inner, _ in self.crossings if inner < level})}
         return tuple((frozenset(order[:i]), next((d for d in order[i:i + 1] if d in self.shared[t]), -1))
                      for t, i in first.items())
 
@@ -428,106 +404,88 @@ class Checker:
             idle <= more and mover == own for (idle, mover), (more, own) in zip(one, other, strict=True))
             for other in found)}
 
-    def entered(self, state: State, factors: Box, order: Sequence[int]) -> State | None:
-        """The state of the next level within; None where its tile does not fit."""
+    def entered(self, state: State, factors: Box, order: tuple[int, ...]) -> State:
+        """The state of the next level within."""
         level, spatial = state.level, self.spatial[state.level]
         tile = tuple(state.tile[d] / (factors[d] * spatial[d]) for d in self.dims)
         loops = (*(Loop(d, level, factors[d], tile[d] * spatial[d]) for d in order), *state.loops)
         words = (Words(t, inner, outer, *self.decided(t, inner, tile, loops))
                  for t, inner, outer in self.crossings if inner == level - 1)
-        inner = State(level - 1, tile, loops, (*state.words, *words))
-        return inner if self.fits(inner) else None
+        return State(level - 1, tile, ((factors, order), *state.outer), loops, (*state.words, *words))
 
     def check_schemes(self, content: Any) -> None:
         """Holds a certificate against all schemes, and the mapping that it gives against its value."""
         value, gap, given = content["value"], content["gap"], content["mapping"]
         need(content["version"] == 1 and content["bounds"] == dict(self.spec.problem.bounds), "another problem")
         need(gap >= 0 and abs(self.limit - value * (1 - SAME) / (1 + gap)) <= SAME / 1000 * self.limit, "a wrong limit")
-        spatial, temporal = (tuple(tuple(map(float, row)) for row in given[name]) for name in ("spatial", "temporal"))
-        claimed = {(tuple(tuple(map(float, row)) for row in one["spatial"]), tuple(map(tuple, one["keep"]))): one
-                   for one in content["schemes"]}
+
+        def scheme_of(part: Any) -> Any:
+            return tuple(tuple(map(tuple, part[name])) for name in ("spatial", "keep"))
+
+        claimed, known = {scheme_of(part): part for part in content["schemes"]}, False
         need(len(claimed) == len(content["schemes"]), "a scheme twice")
-        known = False
         for scheme in self.schemes():
             state, part = self.begin(*scheme), claimed.pop(scheme, None)
-            if scheme == (spatial, tuple(map(tuple, given["keep"]))):
-                known = any(same(found, value) for found in self.given_values(temporal, given["order"]))
-            if self.opened(state, part):
-                self.check_parts(state, (), part["parts"])
+            if scheme == scheme_of(given):
+                known = any(same(found, value) for found in self.given_values(state, given["temporal"], given["order"]))
+            self.check_part(state, part)
         need(not claimed, "a scheme that is none")
         need(known, f"no legal mapping of the value {value} is given")
 
-    def opened(self, state: State | None, part: Any) -> TypeGuard[State]:
-        """Whether a part of this state, None where it has no mapping, is claimed: rightly, or left out rightly."""
-        bound = inf if state is None else self.bound(state)
+    def given_values(self, state: State, temporal: list[Any], orders: list[Any]) -> Iterator[float]:
+        """Values of a mapping of the scheme, layout by layout, once it is found among the scheme's parts."""
+        for level in reversed(range(self.levels)):
+            factors, own = tuple(temporal[level]), self.looping(level, temporal[level], orders[level])
+            need(factors in self.factors(state), "a mapping of no map space")
+            state = self.entered(state, factors, own) if level else state
+        return self.values(temporal, [orders], self.placed(self.spatial))
+
+    def check_part(self, state: State, part: Any) -> None:
+        """Holds a part that is claimed, or None for one that is left out, against its bound; and its parts in turn."""
+        bound = self.bound(state)
         if part is None:
-            need(bound >= self.limit * (1 - SAME), f"a part of bound {bound} is left out")
-            return False
+            return need(bound >= self.limit * (1 - SAME), f"a part of bound {bound} is left out")
         need(same(bound, part["bound"]) and bound < self.limit * (1 + SAME), f"a part has the bound {bound}")
-        return True
-
-    def given_values(self, temporal: tuple[Box, ...], orders: list[list[int]]) -> Any:
-        """Values of a mapping of the scheme, layout by layout, once it is found to lie in the map space."""
-        for level, (factors, order) in enumerate(zip(temporal, orders, strict=True)):
-            choices = self.space.levels[level].temporal.choices
-            need(all(factors[d] in choices[name] for d, name in enumerate(self.names)), "a mapping of no map space")
-            self.looping(level, factors, order)
-        points = [prod(level[d] for level in (*self.spatial, *temporal)) for d in self.dims]
-        need(points == list(self.bounds), "a mapping of other bounds")
-        return self.values([self.nest(temporal, orders, layout) for layout in self.placed(self.spatial)]).tolist()
-
-    def values(self, nests: list[Nest]) -> np.ndarray:
-        """The metric of mappings; infinite for illegal ones."""
-        scores = score(self.layer, joined(nests))
-        found = metric_of(self.metric, scores.energy, scores.cycles, scores.last_level_accesses)
-        return np.where(scores.legal, found, inf)
-
-    def check_parts(self, state: State, outer: tuple[tuple[Box, tuple[int, ...]], ...], parts: Any) -> None:
-        """Holds the parts of a state that are claimed against the bounds of all of its parts."""
-        claimed: dict[Any, Any] = {}
-        for part in parts:
-            factors = tuple(map(float, part["factors"]))
-            own = self.looping(state.level, factors, part["order"])
-            key = factors, self.signature(state.level, own)
-            need(key not in claimed, "a part twice")
-            claimed[key] = own, part
+        if not state.level:
+            return self.check_mappings(state, part)
+        claimed = {(tuple(one["factors"]), self.signature(state.level, self.looping(
+            state.level, one["factors"], one["order"]))): one for one in part["parts"]}
+        need(len(claimed) == len(part["parts"]), "a part twice")
         for factors in self.factors(state):
             looping = frozenset(d for d in self.dims if factors[d] > 1)
             for signature, order in self.classes(state.level, looping, self.keep).items():
-                own, part = claimed.pop((factors, signature), (order, None))
-                inner = self.entered(state, factors, own)
-                if self.opened(inner, part):
-                    if inner.level:
-                        self.check_parts(inner, (*outer, (factors, own)), part["parts"])
-                    else:
-                        self.check_mappings(inner, (*outer, (factors, own)), part)
+                self.check_part(self.entered(state, factors, order), claimed.pop((factors, signature), None))
         need(not claimed, "a part that is none")
 
-    def check_mappings(self, state: State, outer: tuple[tuple[Box, tuple[int, ...]], ...], part: Any) -> None:
+    def check_mappings(self, state: State, part: Any) -> None:
         """Evaluates the mappings of a part whose loops are fixed: one; every order and layout where that is loose."""
-        best, count, loose = inf, 0, self.loose or any(one.loose for one in state.words)
-        for factors in self.factors(state):
-            levels = [(factors, next(self.permitted(0, frozenset(d for d in self.dims if factors[d] > 1)))),
-                      *reversed(outer)]
-            temporal, orders = [own for own, _ in levels], [tuple(order for _, order in levels)]
-            placed = list(itertools.islice(self.placed(self.spatial), None if loose else 1))
-            if loose:
-                orders = list(itertools.product(*(self.permitted(level, frozenset(order))
-                                                  for level, (_, order) in enumerate(levels))))
-            every = itertools.product(placed, orders)
-            while rows := list(itertools.islice(every, 4096)):
-                best = min(best, *self.values([self.nest(temporal, order, layout) for layout, order in rows]).tolist())
-                count += len(rows)
-        self.evaluated += count
+        (factors,) = self.factors(state)
+        innermost = next(self.permitted(0, [d for d in self.dims if factors[d] > 1]))
+        temporal, order = zip((factors, innermost), *state.outer, strict=True)
+        loose = self.loose or any(words.loose for words in state.words)
+        orders = itertools.product(*itertools.starmap(self.permitted, enumerate(order))) if loose else [order]
+        values = list(self.values(temporal, orders, itertools.islice(self.placed(self.spatial), None if loose else 1)))
+        best = min(values)
+        self.evaluated += len(values)
         need(best >= self.limit * (1 - SAME), f"a mapping has the value {best}")
-        need(part["mappings"] == count, f"{count} mappings in a part")
+        need(part["mappings"] == len(values), f"{len(values)} mappings in a part")
         need(best == inf if part["least"] is None else same(best, part["least"]), f"{best} is the least of a part")
 
-    def nest(self, temporal: Sequence[Box], orders: Sequence[Sequence[int]], layout: Layout) -> Nest:
+    def values(self, temporal: Sequence[Any], orders: Iterable[Any], layouts: Iterable[Layout]) -> Iterator[float]:
+        """The metric of mappings in every layout and order; infinite for illegal ones."""
+        every = itertools.product(layouts, orders)
+        while rows := list(itertools.islice(every, 4096)):
+            scores = score(self.layer, joined([self.nest(temporal, order, layout) for layout, order in rows]))
+            found = metric_of(self.metric, scores.energy, scores.cycles, scores.last_level_accesses)
+            yield from np.where(scores.legal, found, inf).tolist()
+
+    def nest(self, temporal: Sequence[Any], orders: Sequence[Any], layout: Layout) -> Nest:
         """One mapping of the scheme."""
-        full = [[*order, *(d for d in self.dims if d not in order)] for order in orders]
+        in_time, in_space = ([[*order, *(d for d in self.dims if d not in order)] for order in own]
+                             for own in (orders, [order for order, _ in layout]))
+        on_y = [[d in along_y for d in self.dims] for _, along_y in layout]
         return Nest(*(np.array(rows)[..., None] for rows in (
-            temporal, self.spatial, full, self.keep, [on_y for _, on_y in layout], [order for order, _ in layout])))
+            np.array(temporal, dtype=float), self.spatial, in_time, self.keep, on_y, in_space)))
 
 
 def check(content: Any, spec: Spec) -> str:

@@ -11,8 +11,7 @@ from typing import Any
 import yaml
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.inputs.load import load
-from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.load import load, merged_input
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.dump import dump

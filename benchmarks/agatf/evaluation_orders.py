@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.agatf.dqn import EPSILON, Agent
 from benchmarks.agatf.fusion_game import FusionGame
 from benchmarks.agatf.fusion_space import FusionSpace, Nodes
-from fadiff_mapper.fusion.prices import OperatingPoint
 from fadiff_mapper.fusion.segments import runs_in_order
+from fadiff_mapper.workload import OperatingPoint
 
 LONGEST = 16
 """Layers of a group at most."""

@@ -89,7 +89,7 @@ def space_group(task: SpaceTask, segment: Segment) -> SpaceGroup:
 
 def _evaluated(task: SpaceTask, candidate: Candidate, thorough: bool) -> EvaluatedGroup | None:
     """Searches the tiles of a candidate; strategies of other groups are not known."""
-    task.run.strategies.clear()
+    task.run.memory.strategies.clear()
     return evaluated(task.run, [candidate], task.run.price, THOROUGH if thorough else LIGHT)[0]
 
 

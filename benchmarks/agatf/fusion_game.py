@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.agatf.autoencoder import EMBEDDED
 from benchmarks.agatf.embedded_space import EmbeddedSpace, capacity, lanes
 from benchmarks.agatf.fusion_space import Nodes
-from fadiff_mapper.fusion.prices import OperatingPoint
+from fadiff_mapper.workload import OperatingPoint
 
 ACTIONS = 16
 """Operators of a group at most."""

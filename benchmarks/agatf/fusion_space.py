@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log
 
-from fadiff_mapper.fusion.prices import NOTHING, CoverPart, OperatingPoint, partition, summed
+from fadiff_mapper.fusion.prices import NOTHING, CoverPart, partition, summed
 from fadiff_mapper.fusion.segments import runs_in_order
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 
 Nodes = tuple[str, ...]
 """Names of the layers of a segment, in order."""

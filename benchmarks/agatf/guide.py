@@ -18,7 +18,8 @@ from sklearn.ensemble import RandomForestRegressor
 
 from benchmarks.agatf.embedded_space import EmbeddedSpace, capacity, lanes, shape_penalties
 from benchmarks.agatf.fusion_space import FusionSpace, Nodes
-from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint
+from fadiff_mapper.fusion.prices import NetworkPrice
+from fadiff_mapper.workload import OperatingPoint
 
 TREES, LEAF = 40, 3
 """Trees of the forest, and samples of a leaf at least. Set by hand, not measured."""

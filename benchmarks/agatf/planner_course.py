@@ -13,7 +13,6 @@ from benchmarks.agatf.exact_groups import space_task
 from fadiff_mapper.fusion import FusedGroup
 from fadiff_mapper.network import planning
 from fadiff_mapper.network.checkpoint import Checkpoint
-from fadiff_mapper.network.tile_mappings import BestStrategies
 from fadiff_mapper.workload import Workload
 
 
@@ -27,7 +26,7 @@ class EvaluationCount(Checkpoint):
 
     searches: int = 0
 
-    def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None], strategies: BestStrategies) -> None:
+    def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None], strategies: dict[str, str]) -> None:
         """Takes notice of a batch of groups after their search."""
         self.searches += len(groups)
 

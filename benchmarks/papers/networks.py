@@ -7,10 +7,11 @@ from functools import lru_cache
 
 from fadiff_mapper import Workload, load_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion.prices import OperatingPoint, other_reads
+from fadiff_mapper.fusion.prices import other_reads
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.workload import OperatingPoint
 
 NETWORKS = ("gpt3_6b7_block", "vgg19", "vgg16", "mobilenet_v1", "resnet18")
 """In the order of FADiff's Table 1."""

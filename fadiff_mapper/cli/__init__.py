@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from argparse import Namespace
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.base.standard_streams import ended
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.cli import commands
 from fadiff_mapper.cli.arguments import BAD_INPUT, DONE, Parser
+from fadiff_mapper.cli.commands import COMMANDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,18 +31,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def run() -> int:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads for linear algebra, of which there is none
         words = sys.argv[1:] if arguments is None else arguments
-        options = parsed(words)
+        program = program_parser(*words[:1])
+        command = program.commands.get(words[0]) if words else None
+        # the command's own parser reads its words, as it takes files between options
+        options = command.parse_intermixed_args(words[1:]) if command else program.parse_args(words)
         options.begun = begun   # a time limit holds for the whole command
         with rare_collections():
             return int(options.run(options) or DONE)
     return ended(run, BAD_INPUT)
-
-
-def parsed(words: Sequence[str]) -> Namespace:
-    """The options of a command line. The command's own parser reads its words, as it takes files between options."""
-    program = program_parser(*words[:1])
-    command = program.commands.get(words[0]) if words else None
-    return command.parse_intermixed_args(words[1:]) if command else program.parse_args(words)
 
 
 def program_parser(command: str = "") -> Parser:
@@ -52,9 +49,12 @@ def program_parser(command: str = "") -> Parser:
                "bundled:NAME is one that comes with this program (see: fadiff-mapper bundled).")
     parser.add_argument("--version", action="version", version=f"fadiff-mapper {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    every = ("quickstart", "check", "evaluate", "map", "network", "design", "infer", "calibrate", "explain", "import",
-             "schema", "bundled", "doctor", "shim", "mcp")
-    for name in (command,) if command in every else every:
-        getattr(commands, f"add_{name}")(subparsers)
+    for name in (command,) if command in COMMANDS else COMMANDS:
+        described = COMMANDS[name]
+        own = subparsers.add_parser(name, help=described.help, description=described.description)
+        groups = defaultdict[str, Any](own.add_mutually_exclusive_group)
+        for names, text, settings, group in described.arguments:
+            (groups[group] if group else own).add_argument(*names.split(), help=text or None, **settings)
+        own.set_defaults(run=described.run, **described.defaults)
     parser.commands = subparsers.choices
     return parser

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from fadiff_mapper import api
 from fadiff_mapper.base.errors import FadiffError
@@ -23,8 +23,6 @@ DONE, CHECK_FAILED, BAD_INPUT = 0, 1, 2
 arguments are wrong, and the error lines say what is accepted. `base.program_start.INTERRUPTED` is that of Ctrl-C."""
 
 T = TypeVar("T")
-
-Commands: TypeAlias = Any  # the object that `ArgumentParser.add_subparsers` returns; its class is private to argparse
 
 
 class Parser(argparse.ArgumentParser):
@@ -50,122 +48,6 @@ class Named(argparse.Action):
         if name in known:
             raise argparse.ArgumentError(self, f'found "{name}" twice; accepted: each name once')
         setattr(namespace, self.dest, {**known, name: value})
-
-
-def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """Adds FILES and how they are read, for commands that read Timeloop files."""
-    parser.add_argument("files", nargs="+", metavar="FILES")
-    add_reading(parser)
-    add_bits(parser)
-
-
-def add_reading(parser: argparse.ArgumentParser, energy: str | None = "auto") -> None:
-    """Adds -D, --energy and --lenient: how files are read; the default source of energies None leaves it to the input.
-    """
-    parser.add_argument("-D", dest="variables", action=Named, default={}, type=variable, metavar="NAME=VALUE",
-                        help="a variable of the files' Jinja2 templates")
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument("--energy", choices=CHOICES, default=energy, metavar="SOURCE",
-                        help="where energies come from that no ERT in the input gives: auto (default; Accelergy where "
-                             "it is installed, else bundled tables, else an estimate), accelergy, bundled (else "
-                             "built-in), estimate, built-in (Timeloop's values); the last two also fill in what an "
-                             "ERT lacks")
-    parser.add_argument("--lenient", action="store_true",
-                        help="warn, instead of refusing, where Timeloop ignores input or puts up with it, such as "
-                             "misspelt attributes; the numbers are then Timeloop's")
-    source.add_argument("--built-in-energies", action="store_const", dest="energy", const="built-in",
-                        help="the same as --energy built-in")
-
-
-def add_bits(parser: argparse.ArgumentParser) -> None:
-    """Adds --bits, for commands that read problems."""
-    parser.add_argument("--bits", type=bits, metavar="NAME=N,...",
-                        help="bits of an element of each tensor, such as Weights=4,Inputs=8, in place of the input's; "
-                             "of a network of PyTorch or ONNX also auto, as its types say; a word of each level by "
-                             "default")
-
-
-def add_verify(parser: argparse.ArgumentParser) -> None:
-    """Adds --verify, for commands that end in the numbers of mappings."""
-    parser.add_argument("--verify", action="store_true",
-                        help="have the real timeloop-model on the PATH compute the same and compare every number")
-
-
-def add_search(parser: argparse.ArgumentParser) -> None:
-    """Adds what all commands that search have: -o DIR, --seed, --time-limit, --jobs, --quiet, --calibration, --verify.
-    """
-    parser.add_argument("-o", "--output", required=True, type=folder, metavar="DIR", help="folder for the results")
-    parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
-    parser.add_argument("--time-limit", type=decimal, metavar="SECONDS", help="stop with the best so far")
-    parser.add_argument("--jobs", type=jobs, metavar="N", help="threads (default: all cores)")
-    parser.add_argument("--quiet", action="store_true", help="print errors only")
-    add_verify(parser)
-    parser.add_argument("--calibration", metavar="MODEL",
-                        help="correct cycles to measured hardware, by a file of the command calibrate; mappings are "
-                             "chosen by corrected cycles, and nothing is fused")
-    parser.add_argument("--force", action="store_true",
-                        help="use the calibration even where it does not beat the exact model")
-
-
-def calibration(options: argparse.Namespace) -> Calibration | None:
-    """The calibration that --calibration names, if any. Raises FadiffError."""
-    if options.calibration is None:
-        if options.force:
-            raise FadiffError("--force: found without --calibration; accepted: both, or neither")
-        return None
-    return api.read_calibration(options.calibration, force=options.force)
-
-
-def add_dimensions(parser: argparse.ArgumentParser) -> None:
-    """Adds --dim NAME=N, --shape NAME=NxN, --value NAME=N, --busy-experts N and --no-folding, for commands that read a
-    network."""
-    parser.add_argument("--dim", dest="dims", action=Named, default={}, type=dimension, metavar="NAME=N",
-                        help="a number for a named dimension of an ONNX model's inputs, such as batch=1")
-    parser.add_argument("--shape", dest="shapes", action=Named, default={}, type=shape, metavar="NAME=NxNxN",
-                        help="the whole shape of an ONNX model's input, such as x=1x3x48x320")
-    parser.add_argument("--value", dest="values", action=Named, default={}, type=number, metavar="NAME=N",
-                        help="the number that an ONNX model's input is, where conditions or shapes hang on it, such as "
-                             "rate=16000")
-    parser.add_argument("--busy-experts", type=int, metavar="N",
-                        help="spread the rows of mixtures of experts evenly over N experts; by default over those that "
-                             "the file says")
-    add_folding(parser)
-
-
-def add_folding(parser: argparse.ArgumentParser) -> None:
-    """Adds --no-folding, for commands that charge all operators."""
-    parser.add_argument("--no-folding", action="store_true",
-                        help="every transpose, slice, concatenation, repetition and padding is a copy of its own, in "
-                             "place of another order in which the operators around it read and write")
-
-
-def sizes(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `load_network` that `add_dimensions` adds."""
-    return {"dims": options.dims, "shapes": options.shapes, "values": options.values,
-            "busy_experts": options.busy_experts, "bits": options.bits, "fold": not options.no_folding}
-
-
-def add_vary(parser: argparse.ArgumentParser) -> None:
-    """Adds --vary NAME=RANGE, for commands that read a space of designs."""
-    parser.add_argument("--vary", action="append", default=[], metavar="NAME=RANGE",
-                        help="a variable of the files' Jinja2 templates is a parameter of the space of designs: "
-                             "8,16,32 or 1024:8192:512 or 8:64:x2 (powers of two)")
-
-
-def add_gradient(parser: argparse.ArgumentParser, methods: str, accepted: Sequence[str],
-                 exhaustive: bool = False) -> None:
-    """Adds --method and --model: what the methods do, for the help, and their names, the default first.
-
-    `exhaustive` adds --exhaustive, a short form of one of the methods.
-    """
-    method = parser.add_mutually_exclusive_group()
-    method.add_argument("--method", choices=accepted, default=accepted[0], help=methods)
-    if exhaustive:
-        method.add_argument("--exhaustive", action="store_const", dest="method", const="exhaustive",
-                            help="the same as --method exhaustive")
-    parser.add_argument("--model", choices=MODELS, default=MODELS[0],
-                        help="the model that the method gradient descends on: refined (default), or paper for FADiff's "
-                             "equations as printed")
 
 
 def typed(accepted: str, read: Callable[[str], T | None], text: str) -> T:
@@ -246,8 +128,96 @@ bits = partial(typed, "NAME=N,... with bits from 1 to 256, each name once", _bit
 folder = partial(typed, "the name of a folder", lambda text: text if text and "\0" not in text else None)
 
 
+class Argument(NamedTuple):
+    """An argument of a command."""
+
+    names: str  # its spellings, between blanks
+    help: str
+    settings: Mapping[str, Any] = {}  # further ones of `ArgumentParser.add_argument`
+    group: str = ""  # arguments of one group exclude each other
+
+
+class Command(NamedTuple):
+    """A command of the program."""
+
+    run: Callable[[argparse.Namespace], int | None]  # returns the exit code; None: `DONE`
+    help: str
+    arguments: tuple[Argument, ...]
+    description: str | None = None  # longer than `help`
+    defaults: Mapping[str, Any] = {}  # in place of those of shared arguments
+
+
+FLAG = {"action": "store_true"}
+READING = (
+    Argument("-D", "a variable of the files' Jinja2 templates",
+             {"dest": "variables", "action": Named, "default": {}, "type": variable, "metavar": "NAME=VALUE"}),
+    Argument("--energy", "where energies come from that no ERT in the input gives: auto (default; Accelergy where it "
+                         "is installed, else bundled tables, else an estimate), accelergy, bundled (else built-in), "
+                         "estimate, built-in (Timeloop's values); the last two also fill in what an ERT lacks",
+             {"choices": CHOICES, "default": "auto", "metavar": "SOURCE"}, "energy"),
+    Argument("--lenient", "warn, instead of refusing, where Timeloop ignores input or puts up with it, such as "
+                          "misspelt attributes; the numbers are then Timeloop's", FLAG),
+    Argument("--built-in-energies", "the same as --energy built-in",
+             {"action": "store_const", "dest": "energy", "const": "built-in"}, "energy"))
+"""How Timeloop files are read."""
+BITS = Argument("--bits", "bits of an element of each tensor, such as Weights=4,Inputs=8, in place of the input's; of "
+                          "a network of PyTorch or ONNX also auto, as its types say; a word of each level by default",
+                {"type": bits, "metavar": "NAME=N,..."})
+INPUTS = (Argument("files", "", {"nargs": "+", "metavar": "FILES"}), *READING, BITS)
+VERIFY = Argument("--verify", "have the real timeloop-model on the PATH compute the same and compare every number",
+                  FLAG)
+OUTPUT = Argument("-o --output", "folder for the results", {"required": True, "type": folder, "metavar": "DIR"})
+SEED = Argument("--seed", "same seed, same answer (default 0)", {"type": int, "default": 0})
+JOBS = Argument("--jobs", "threads (default: all cores)", {"type": jobs, "metavar": "N"})
+SEARCH = (
+    OUTPUT, SEED,
+    Argument("--time-limit", "stop with the best so far", {"type": decimal, "metavar": "SECONDS"}),
+    JOBS,
+    Argument("--quiet", "print errors only", FLAG),
+    VERIFY,
+    Argument("--calibration", "correct cycles to measured hardware, by a file of the command calibrate; mappings are "
+                              "chosen by corrected cycles, and nothing is fused", {"metavar": "MODEL"}),
+    Argument("--force", "use the calibration even where it does not beat the exact model", FLAG))
+"""Searches of layers, networks and designs."""
+MODEL = Argument("--model", "the model that the method gradient descends on: refined (default), or paper for FADiff's "
+                            "equations as printed", {"choices": MODELS, "default": MODELS[0]})
+FOLDING = Argument("--no-folding", "every transpose, slice, concatenation, repetition and padding is a copy of its "
+                                   "own, in place of another order in which the operators around it read and write",
+                   FLAG)
+NETWORKS = (
+    Argument("--dim", "a number for a named dimension of an ONNX model's inputs, such as batch=1",
+             {"dest": "dims", "action": Named, "default": {}, "type": dimension, "metavar": "NAME=N"}),
+    Argument("--shape", "the whole shape of an ONNX model's input, such as x=1x3x48x320",
+             {"dest": "shapes", "action": Named, "default": {}, "type": shape, "metavar": "NAME=NxNxN"}),
+    Argument("--value", "the number that an ONNX model's input is, where conditions or shapes hang on it, such as "
+                        "rate=16000",
+             {"dest": "values", "action": Named, "default": {}, "type": number, "metavar": "NAME=N"}),
+    Argument("--busy-experts", "spread the rows of mixtures of experts evenly over N experts; by default over those "
+                               "that the file says", {"type": int, "metavar": "N"}),
+    FOLDING)
+"""How network files are read."""
+VARY = Argument("--vary", "a variable of the files' Jinja2 templates is a parameter of the space of designs: 8,16,32 "
+                          "or 1024:8192:512 or 8:64:x2 (powers of two)",
+                {"action": "append", "default": [], "metavar": "NAME=RANGE"})
+
+
+def calibration(options: argparse.Namespace) -> Calibration | None:
+    """The calibration that --calibration names, if any. Raises FadiffError."""
+    if options.calibration is None:
+        if options.force:
+            raise FadiffError("--force: found without --calibration; accepted: both, or neither")
+        return None
+    return api.read_calibration(options.calibration, force=options.force)
+
+
+def sizes(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `load_network` that `NETWORKS` and `BITS` give."""
+    return {"dims": options.dims, "shapes": options.shapes, "values": options.values,
+            "busy_experts": options.busy_experts, "bits": options.bits, "fold": not options.no_folding}
+
+
 def load_input(options: argparse.Namespace) -> Spec:
-    """Reads the input that `inputs` describes, as one spec. Raises SpecError."""
+    """Reads the input that `INPUTS` describe, as one spec. Raises SpecError."""
     spec = api.load(*api.files_of(options.files), jinja_data=options.variables, energy=options.energy,
                     strict=not options.lenient, bits=options.bits)
     api.refuse_missing_energies(spec, options.energy)

@@ -30,12 +30,13 @@ from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome, LeastFigures, metric_exponents
 from fadiff_mapper.design.space import DesignSpace, Point, broken_limit, coordinate, design_area_mm2, points_beside
-from fadiff_mapper.fusion.prices import OperatingPoint, chosen, summed
+from fadiff_mapper.fusion.prices import chosen, summed
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
+from fadiff_mapper.workload import OperatingPoint
 
 
 def pooled(specs: Sequence[Spec], designs: Sequence[Sequence[Mapping]], pool: Sequence[Nest] = ()) -> list[Nest]:

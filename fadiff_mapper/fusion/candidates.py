@@ -44,34 +44,22 @@ from fadiff_mapper.fusion.estimates import (
     nest_of,
 )
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Stay, TileLoop
-from fadiff_mapper.fusion.group_cost import (
-    OperatorChoices,
-    cycles_with_operators,
-    operator_choices,
-    operator_costs,
-)
+from fadiff_mapper.fusion.group_cost import OperatorChoices, cycles_with_operators, operator_choices, operator_costs
 from fadiff_mapper.fusion.group_legality import structure_violations
-from fadiff_mapper.fusion.prices import (
-    NOTHING,
-    NetworkPrice,
-    OperatingPoint,
-    WordCosts,
-    on_best_unit,
-    operators_alone,
-    summed,
-)
+from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, WordCosts, on_best_unit, operators_alone, summed
 from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.fusion.tile_steps import (
     StepClass,
+    all_step_classes,
     layer_steps,
     resident_words,
     space_of,
-    step_classes,
     unmasked_steps,
 )
 from fadiff_mapper.inputs.spec.constraints import Constraints, LoopConstraint
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.search.mapspace.build import divisors
+from fadiff_mapper.workload import OperatingPoint
 from fadiff_mapper.workload.operations import VectorOperator
 from fadiff_mapper.workload.window_slide import WindowSlide
 
@@ -219,19 +207,15 @@ def candidates(compiled: CompiledSegment, price: NetworkPrice, limit: float) -> 
     if compiled.segment.charged:     # so that tiles may be there twice
         rooms.append(replace(compiled, usable={home: words / 2 for home, words in compiled.usable.items()}))
         limit += price(operators_alone(between(compiled.segment.links), hardware.arch, hardware.tables, price.metric))
-    found = [candidate for room in rooms for best in _best_sizes(room, price, limit)
-             for candidate in _around_diagonal(room, best, price)]
+    found = list[Candidate]()
+    for room in rooms:
+        nests = [(nest, _grid(room, nest.dims)) for nest in tile_nests(room)]
+        sized = [_finer(room, one, price) for one in best_candidates(room, nests, price, limit, KEPT)]
+        for best in sorted(sized, key=lambda one: (round(price(one.estimate), 9), len(one.group.loops))):
+            found += _around_diagonal(room, best, price)
     found += [candidate for divided in _divided(compiled, price) for candidate in with_operators(
         hardware, divided, price)]
     return distinct(sorted(found, key=lambda candidate: round(price(candidate.estimate), 9)))
-
-
-def _best_sizes(compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[Candidate]:
-    """At most `KEPT` residency choices of nests in their best tile sizes, the best estimate first, then fewer loops."""
-    nests = [(nest, _grid(compiled, nest.dims)) for nest in tile_nests(compiled)]
-    found = [_finer(compiled, candidate, price)
-             for candidate in best_candidates(compiled, nests, price, limit, KEPT)]
-    return sorted(found, key=lambda candidate: (round(price(candidate.estimate), 9), len(candidate.group.loops)))
 
 
 def divisions(hardware: Hardware, segment: Segment, constraints: Sequence[Constraints]) -> list[Stay]:
@@ -334,11 +318,11 @@ def candidates_along(compiled: CompiledSegment, dims: tuple[str, ...], price: Ne
 
 def _finer(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice) -> Candidate:
     """The best of the tile sizes between those of the grid."""
-    axes = [sorted({loop.tile, *(_rounded(loop.tile * part / FINER, compiled.lanes.get(loop.dim, 1))
-                                 for part in range(FINER * 5 // 8, FINER * 3 // 2))})
-            for loop in candidate.group.loops]
-    axes = [[size for size in axis if size < compiled.bounds[loop.dim]]
-            for axis, loop in zip(axes, candidate.group.loops, strict=True)]
+    axes = []
+    for loop in candidate.group.loops:
+        sizes = {_rounded(loop.tile * part / FINER, compiled.lanes.get(loop.dim, 1))
+                 for part in range(FINER * 5 // 8, FINER * 3 // 2)}
+        axes.append(sorted(size for size in {loop.tile, *sizes} if size < compiled.bounds[loop.dim]))
     finer = _in_sizes(compiled, nest_of(compiled, candidate), price, list(product(*axes)))
     return min((candidate, *finer), key=lambda sized: price(sized.estimate))
 
@@ -373,9 +357,9 @@ def with_operators(hardware: Hardware, candidate: Candidate, price: NetworkPrice
     if not candidate.segment.charged:
         return [candidate]
     found, group, estimate = list[Candidate](), candidate.group, candidate.estimate
-    masked, classes = replace(group, skips=hardware.arch.skips_masked), _classes(group)
+    masked, classes = replace(group, skips=hardware.arch.skips_masked), all_step_classes(group)
     if unmasked_steps(masked):
-        group, before, classes = masked, _executed(classes), _classes(masked)
+        group, before, classes = masked, _executed(classes), all_step_classes(masked)
         part = _executed(classes) / before
         estimate = OperatingPoint(part * estimate.energy_pj, part * estimate.cycles)
     try:
@@ -434,49 +418,6 @@ def _around_diagonal(compiled: CompiledSegment, candidate: Candidate, price: Net
         if now >= least:
             return found
         found, least, parts = [*found, *blocks], now, 2 * parts
-
-
-def least_operators(hardware: Hardware, segment: Segment, stays: Sequence[Stay],
-                    done: Sequence[float]) -> OperatingPoint:
-    """Energy and cycles that no group of a segment undercuts with the operators between its layers, all repeats
-    together.
-
-    No group does fewer operations, on fewer words, than one of a single step or, with a softmax in one pass, of two
-    tiles of keys. Of all units an operator may run on, and all homes, each number is the least. `stays`: the homes that
-    intermediates may have; `done`: of each layer the part that groups have to do.
-    """
-    last, points = segment.problems[-1].bounds, list[OperatingPoint]()
-    layers = tuple(FusedLayer(problem, {}) for problem in segment.problems)
-    reads = tuple(other.read for other in segment.residuals)
-    halves = [(TileLoop(dim, -(-last[dim] // 2)),) for link in segment.links[-1:]
-              for dim in (link.dims[own] for own in link.running) if last[dim] > 1]
-    for stay, loops, sums in product(stays, [(), *halves], [*homes(hardware), hardware.arch.levels[-1].name]):
-        group = FusedGroup(layers, tuple(link.staying(stay) for link in segment.links), loops, segment.repeat,
-                           sums=sums, second_reads=reads)
-        try:
-            choices = iter(operator_choices(hardware, group, _classes(group)))
-        except FadiffError:     # no unit can do this from there
-            continue
-        energy, busy, shared = 0.0, Counter[str](), 0.0
-        for link, part in zip(segment.links, done, strict=False):
-            for _ in link.operators:
-                parts = next(choices)
-                # where some points are left out, sums may need no correction
-                for units in parts if part == 1 else parts[:1]:
-                    energy += part * min(cost.energy_pj for cost in units)
-                    busy.update({name: part * min(cost.busy.get(name, 0.0) for cost in units)
-                                 for name in units[0].busy})
-                    shared += part * min(cost.busy[cost.unit] for cost in units)
-        points.append(OperatingPoint(energy, max([shared / len(hardware.arch.units), *busy.values()])))
-    if not points:
-        return NOTHING
-    return OperatingPoint(min(point.energy_pj for point in points),
-                          min(point.cycles for point in points)).times(segment.repeat)
-
-
-def _classes(group: FusedGroup) -> list[Counter[StepClass]]:
-    """The steps of each layer of a group."""
-    return [step_classes(group, layer, steps) for layer, steps in zip(group.layers, layer_steps(group), strict=True)]
 
 
 def _executed(classes: Sequence[Counter[StepClass]]) -> int:
@@ -556,19 +497,19 @@ def reshaped(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes], 
     `compiled` makes one ready to be estimated; `stopped` is asked before each: once true, the others are left out.
     """
     by_nodes = {segment.nodes: segment for segment in segments}
-    proposed: dict[Hashable, dict[Dims, list[Candidate]]] = {}
+    proposed, tried = dict[Hashable, list[Candidate]](), set[tuple[Hashable, Dims]]()
     for segment, carried in _moved(plan, chains, by_nodes):
         if stopped():
             break
         # Layers that are one problem over all their runs in one segment, and run by run in another, differ in these.
         dims = tuple(dim for dim in carried if dim in segment.problems[-1].bounds)
         single = [] if segment.key in proposed else [order for order in orders(segment, 1) if order]
-        known = proposed.setdefault(segment.key, {})
+        own = proposed.setdefault(segment.key, [])
         for order in (dims, *single):
-            if order not in known:
-                known[order] = candidates_along(compiled(segment), order, price)
-    return {key: [candidate for candidates in known.values() for candidate in candidates]
-            for key, known in proposed.items()}
+            if (segment.key, order) not in tried:
+                tried.add((segment.key, order))
+                own += candidates_along(compiled(segment), order, price)
+    return proposed
 
 
 def _moved(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Stay, TileLoop
-from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, word_costs
+from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, WordCosts, word_costs
 from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
@@ -30,6 +30,7 @@ from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink, SumsRest
 from fadiff_mapper.model.stats import counted
 from fadiff_mapper.search.result import Result
+from fadiff_mapper.workload import OperatingPoint
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 LESS = 1e-6
@@ -66,7 +67,8 @@ class LayerBase:
 def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
     """What estimates need of a layer's best mapping by itself, and of mappings with `padded` bounds."""
     levels = result.stats.levels
-    accesses = sum(space["energy_pj_total"] for space in levels[-1]["dataspaces"].values())
+    accesses = {level["name"]: sum(space["energy_pj_total"] for space in level["dataspaces"].values())
+                for level in levels}
     operations = prod(result.spec.problem.bounds.values())
     known = [SideBySide(_cycles_inside(result), _lanes(result.mapping))]
     known += [SideBySide(_cycles_inside(one) * operations / prod(one.spec.problem.bounds.values()), _lanes(one.mapping))
@@ -74,13 +76,12 @@ def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
     constraints = result.spec.constraints
     sums_at = result.spec.arch.levels[sum_level(constraints, result.spec.problem.output.name)]
     return LayerBase(
-        result.stats.energy_pj - accesses,
+        result.stats.energy_pj - accesses[levels[-1]["name"]],
         {level["name"]: {name: float(counted(space["reads"]) * space["utilized_instances"])
                          for name, space in level["dataspaces"].items()} for level in levels},
         inf if sums_at.usable is None else float(sums_at.usable * sums_at.instances),
         _fastest(known), word_costs(result.spec), OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)),
-        constraints,
-        {level["name"]: sum(space["energy_pj_total"] for space in level["dataspaces"].values()) for level in levels})
+        constraints, accesses)
 
 
 def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:

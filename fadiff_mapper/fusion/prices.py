@@ -27,39 +27,21 @@ from functools import cached_property
 from math import inf
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec, metric_of
 from fadiff_mapper.inputs.spec.tables import Tables
+from fadiff_mapper.model.energy_latency import narrowest_port
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.model.vector_cost import VectorCost, vector_costs
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 from fadiff_mapper.workload.operations import VectorOperator
 from fadiff_mapper.workload.producer_consumer import other_inputs
 
 Plan = TypeVar("Plan")
 Step = TypeVar("Step")
 State = TypeVar("State", bound=Hashable)
-
-
-@dataclass(frozen=True)
-class OperatingPoint:
-    """Energy in pJ and cycles of a part of a network as some mapping or group runs it, all repeats together."""
-
-    energy_pj: float
-    cycles: float
-
-    @property
-    def edp(self) -> float:
-        """Energy-delay product in pJ * cycles."""
-        return self.energy_pj * self.cycles
-
-    def times(self, count: int) -> OperatingPoint:
-        """The part, run so many times."""
-        return OperatingPoint(count * self.energy_pj, count * self.cycles)
-
-    def less(self, other: OperatingPoint) -> OperatingPoint:
-        """The part without another one."""
-        return OperatingPoint(self.energy_pj - other.energy_pj, self.cycles - other.cycles)
 
 
 NOTHING = OperatingPoint(0.0, 0)
@@ -116,8 +98,7 @@ def chosen(choices: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> 
     for index, part in enumerate(choices):
         now = part[picks[index]]
         for i, point in enumerate(part):
-            other = OperatingPoint(total.energy_pj - now.energy_pj + point.energy_pj,
-                                   total.cycles - now.cycles + point.cycles)
+            other = summed([total.less(now), point])
             if metric_value(other, metric) < metric_value(total, metric):
                 picks[index], now, total = i, point, other
     return picks
@@ -214,12 +195,12 @@ def word_costs(spec: Spec) -> WordCosts:
     machine = prepare_layer(spec.arch, spec.problem, spec.tables).machine
     energy = word_energy(machine)
     share = element_shares(spec.arch, spec.problem)[0][:, spec.problem.dataspaces.index(spec.problem.output)]
-    shared, read, written = (float(limit[-1, 0]) for limit in (
-        machine.shared_bandwidth, machine.read_bandwidth, machine.write_bandwidth))
+    read, either = (float(narrowest_port(True, writes, machine)[-1]) for writes in (False, True))
+    both = float(np.minimum(machine.shared_bandwidth, machine.read_bandwidth + machine.write_bandwidth)[-1, 0])
     instances, last = spec.arch.levels[-1].instances, float(share[-1])
     return WordCosts(tuple(map(float, energy.read[:, 0] * share)), float(energy.update[-1, 0]) * last,
-                     min(read, shared) * instances / last, min(shared, read, written) / last,
-                     min(shared, read + written) * instances / float(machine.bandwidth_scale[-1].min() or 1.0) / last)
+                     read * instances / last, either / last,
+                     both * instances / float(machine.bandwidth_scale[-1].min() or 1.0) / last)
 
 
 def other_reads(workload: Workload, spec: Spec, metric: str | None = None) -> OperatingPoint:

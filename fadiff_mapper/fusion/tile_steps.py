@@ -219,6 +219,11 @@ class _LoopStep(NamedTuple):
     last_sum: bool
 
 
+def all_step_classes(group: FusedGroup) -> list[Counter[StepClass]]:
+    """The steps of each layer of a group."""
+    return [step_classes(group, layer, steps) for layer, steps in zip(group.layers, layer_steps(group), strict=True)]
+
+
 def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Counter[StepClass]:
     """The different steps of a layer of a group and how often each occurs; steps without work are left out."""
     problem, followed = layer.problem, dict(layer.operands)

@@ -40,7 +40,7 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware, TileLoop
 from fadiff_mapper.fusion.candidates import candidates_along, cuts_whole
 from fadiff_mapper.fusion.estimates import Candidate, CompiledSegment, LayerBase, compiled_segment, group_bases, homes
-from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, chosen, summed
+from fadiff_mapper.fusion.prices import NetworkPrice, chosen, summed
 from fadiff_mapper.fusion.segments import Segment, chains, segments
 from fadiff_mapper.gradient.adam import adam_step, cooled, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, decode, draw, gumbel
@@ -54,7 +54,7 @@ from fadiff_mapper.network.planning import DescendedNetwork
 from fadiff_mapper.search.layer_family import DiscreteDecisions
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.result import Result, with_nest
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 
 STEPS, RESTARTS = 20, 16
 """Steps of Adam, and restarts: more steps lead to the same plans, as estimates learn from evaluated groups."""

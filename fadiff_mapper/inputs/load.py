@@ -1,4 +1,4 @@
-"""From files (or one dict) to a `Spec`: everything that the input says about one layer on one design, or about many."""
+"""From files (or one dict) to a `Spec`, all that the input says about one layer on one design, or to many; and back."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from fadiff_mapper.inputs.energy.source_names import COMPLETES
 from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.native.constraints import read_constraints
 from fadiff_mapper.inputs.native.hyphens import underscored
-from fadiff_mapper.inputs.native.mapping import read_mapping
+from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.inputs.native.problem import read_problem
 from fadiff_mapper.inputs.native.sparse_section import read_sparse_optimizations
-from fadiff_mapper.inputs.native.tables import IN_INPUT, read_tables
+from fadiff_mapper.inputs.native.tables import IN_INPUT, art_tree, ert_tree, read_tables
 from fadiff_mapper.inputs.native.units import read_units
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import IDLE_OPTIONS, MAPPER
@@ -308,3 +308,23 @@ def refuse_missing_energies(spec: Spec, energy: str = "bundled") -> None:
         raise SpecError(f"{source}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, "
                         "update (or random_read, ...) for every memory and compute for the arithmetic, or "
                         "--energy built-in or estimate for what is missing")
+
+
+def merged_input(spec: Spec, mapping: Mapping | None = None) -> dict[str, Any]:
+    """Architecture, problem, tables and mapping as plain data in Timeloop's native dialect: without expressions.
+
+    The tables are written wherever Timeloop would otherwise ask Accelergy, that is, for every architecture written as a
+    tree; the old list format without tables keeps Timeloop's built-in energies. Constraints on the map space are left
+    out: `timeloop-model` only checks mappings against them, and rejects some that its own mapper found.
+    """
+    sections: dict[str, Any] = {key: {name: value for name, value in tree.items() if name != "constraints"}
+                                for key, tree in spec.arch.native.items()}
+    in_lists = any("storage" in tree for tree in spec.arch.native.values())
+    sections |= {key: spec.literal[key] for key in ("problem", "sparse_optimizations") if key in spec.literal}
+    if spec.tables.ert or not in_lists:
+        sections["ERT"] = ert_tree(spec.arch, spec.tables)
+    if spec.tables.art:
+        sections["ART"] = art_tree(spec.arch, spec.tables)
+    if mapping is not None:
+        sections["mapping"] = literal_mapping(mapping, spec.arch, spec.problem)
+    return sections

@@ -59,6 +59,7 @@ MOST_RANKS: int
 MOST_LEVELS: int
 MOST_LOOPS: int
 REJECTED: float
+VECTOR_THRESHOLDS: Mapping[int, Sequence[int]]
 
 class DensityModel:
     """How the nonzeros of a tensor are distributed; tiles are given by their extents along the ranks of the tensor.
@@ -116,11 +117,6 @@ class SpaceTables:
                  open: Sequence[tuple[int, int]], decisions: Sequence[tuple[Decision, int, int]], available: float,
                  min_parallelism: float) -> None: ...
 
-# Mappings as the arrays of a nest, the numbers of their divisors, [P, D, B], and the column of the given nest that each
-# came from, [B].
-def random_points(layer: Layer, space: SpaceTables, count: int, seed: int) -> tuple[np.ndarray, ...]: ...
-def all_neighbours(layer: Layer, space: SpaceTables, nest: Arrays, seed: int) -> tuple[np.ndarray, ...]: ...
-
 TINY: float
 ILLEGAL: float
 SAME: float
@@ -163,6 +159,8 @@ class Chains:
     best_value: Final[float]
     evaluations: Final[int]
     legal_evaluations: Final[int]
+
+PROOF_TOLERANCE: float
 
 class Prover:
     """Bounds parts of a map space and searches them; loops of outer levels are pairs of factors and order, [D] each.

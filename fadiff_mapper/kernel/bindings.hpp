@@ -143,36 +143,9 @@ inline py::tuple nest_arrays(const Layer& layer, const std::vector<const Mapping
     return residual ? py::tuple(nest + py::make_tuple(factors(TEMPORAL, &Mapping::last), factors(SPATIAL, &Mapping::last))) : nest;
 }
 
-// Points as the arrays of a Nest, the numbers of their divisors [P][D][B], and the column that each came from [B].
-inline py::tuple points_of(const Layer& layer, const MapSpace& space, const std::vector<Point>& points,
-                           const std::vector<std::int64_t>& row) {
-    const std::size_t size = points.size();
-    Array<std::int64_t> number({std::size_t(layer.places()), std::size_t(layer.dims), size});
-    std::vector<const Mapping*> mappings;
-    for (std::size_t b = 0; b < size; ++b) {
-        mappings.push_back(&points[b].mapping);
-        for (std::size_t at = 0; at < points[b].number.size(); ++at) number.mutable_data()[at * size + b] = points[b].number[at];
-    }
-    return nest_arrays(layer, mappings, space.residual()) + py::make_tuple(number, Array<std::int64_t>(row.size(), row.data()));
-}
-
 inline void need_layer_of(const MapSpace& space, const Layer& layer) {
     need(space.places == layer.places() && space.dims == layer.dims && space.tensors == layer.tensors, "space",
          ": of another layer");
-}
-
-// What `change(point, random, take)` hands to `take` for every mapping of a batch, in the form of `points_of`.
-template <typename Change>
-py::tuple changed(const Layer& layer, const MapSpace& space, const py::sequence& nest, std::uint64_t seed, Change change) {
-    need_layer_of(space, layer);
-    const Batch batch = batch_of(layer, nest);
-    Random random(seed);
-    std::vector<Point> points;
-    std::vector<std::int64_t> row;
-    for (std::size_t b = 0; b < batch.size; ++b)
-        change(point_of(layer, space, mapping_of(layer, batch, b)), random,
-               [&](const Point& point) { points.push_back(point), row.push_back(b); });
-    return points_of(layer, space, points, row);
 }
 
 // Parts of the module; `_kernel.pyi` has their signatures.

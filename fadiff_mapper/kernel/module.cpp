@@ -226,26 +226,6 @@ static MapSpace space_of(const Layer& layer, const Given<double>& divisor, const
     return space;
 }
 
-static py::tuple random_points(const Layer& layer, const MapSpace& space, int count, std::uint64_t seed) {
-    need_layer_of(space, layer);
-    Random random(seed);
-    std::vector<Point> points(std::max(count, 0), Point(layer));
-    std::vector<std::int64_t> row(points.size());
-    for (std::size_t b = 0; b < points.size(); ++b) draw_point(layer, space, int(b), random, points[b]), row[b] = b;
-    return points_of(layer, space, points, row);
-}
-
-static py::tuple all_neighbours(const Layer& layer, const MapSpace& space, const py::sequence& nest, std::uint64_t seed) {
-    return changed(layer, space, nest, seed, [&](const Point& from, Random& random, auto take) {
-        Point point = from;
-        each_neighbour(layer, space, from, random, [&](const Changes& changes) {
-            apply(space, changes, point);
-            take(point);
-            take_back(space, from, changes, point);
-        });
-    });
-}
-
 static void add_spaces(py::module_& module) {
     py::enum_<Decision::Kind>(module, "Decision")
         .value("ORDER", Decision::ORDER).value("LAYOUT", Decision::LAYOUT).value("KEEP", Decision::KEEP);
@@ -256,8 +236,6 @@ static void add_spaces(py::module_& module) {
              py::arg("movable"), py::arg("orders"),
              py::arg("layouts"), py::arg("keep"), py::arg("open"), py::arg("decisions"), py::arg("available"),
              py::arg("min_parallelism"));
-    module.def("random_points", &random_points);
-    module.def("all_neighbours", &all_neighbours);
 }
 
 // ---- Search

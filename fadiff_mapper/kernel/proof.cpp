@@ -10,9 +10,6 @@ namespace fadiff {
 
 constexpr double INF = std::numeric_limits<double>::infinity();
 
-// A mapping is better than another one only by more than this share: sums of the model differ in their last bits.
-constexpr double TOLERANCE = 1e-9;
-
 // Orders of loops of one choice of factors that are evaluated; the choice of more stays open.
 constexpr double MOST_ORDERS = 40'000;
 
@@ -669,10 +666,7 @@ std::vector<Part> Prover::divided(const std::vector<LevelLoops>& outer, double l
     each_child(level, [&](const std::vector<double>& factor, const Order& order) {
         ++bounded;
         const double least = bound(frames_[level - 1], level - 1);
-        if (least < limit) {
-            parts.push_back({outer, least});
-            parts.back().outer.push_back({factor, order.order});
-        }
+        if (least < limit) parts.push_back({{factor, order.order}, least});
         return true;
     });
     return parts;
@@ -771,7 +765,7 @@ void Prover::flush() {
         const double own = value(scores[i].energy, scores[i].cycles, scores[i].last_level_accesses);
         if (!scores[i].legal || own >= limit_) continue;
         found_.value = own, found_.best = waiting_[i];
-        limit_ = own * (1 - TOLERANCE);
+        limit_ = own * (1 - PROOF_TOLERANCE);
     }
     found_.mappings += waiting_.size();
     waiting_.clear();

@@ -15,6 +15,9 @@
 
 namespace fadiff {
 
+// A mapping is better than another one only by more than this share: sums of the model differ in their last bits.
+constexpr double PROOF_TOLERANCE = 1e-9;
+
 // What the constraints leave open in time: by level and dimension the factors, by level the order of the loops, innermost
 // first: `inner`, then `between` in any order, then `outer`.
 struct OpenLoops {
@@ -36,9 +39,10 @@ struct LevelLoops {
     std::vector<std::uint8_t> order;    // [D]; innermost first
 };
 
+// A part of another one, which decides one more level.
 struct Part {
-    std::vector<LevelLoops> outer;  // the outermost level first
-    double bound = 0;
+    LevelLoops loops;
+    double bound;
 };
 
 struct Searched {
@@ -56,7 +60,7 @@ public:
     // Takes up the parts of a scheme. Returns the bound of all its mappings; infinite where there is none.
     double begin(const Scheme& scheme);
 
-    // The parts that decide one more level, those below a limit; `bounded`: how many there are in all.
+    // The parts of a part below a limit; `bounded`: how many there are in all.
     std::vector<Part> divided(const std::vector<LevelLoops>& outer, double limit, std::size_t& bounded);
 
     // Looks for mappings of a part below a limit, until `budget` parts and mappings have been looked at.

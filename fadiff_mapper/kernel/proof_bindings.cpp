@@ -71,7 +71,7 @@ py::tuple divided(Prover& prover, const Loops& outer, double limit) {
         parts = prover.divided(loops, limit, bounded);
     }
     py::list result;
-    for (const Part& part : parts) result.append(py::make_tuple(part.bound, part.outer.back().factor, part.outer.back().order));
+    for (const Part& part : parts) result.append(py::make_tuple(part.bound, part.loops.factor, part.loops.order));
     return py::make_tuple(bounded, result);
 }
 
@@ -90,6 +90,7 @@ py::tuple search(Prover& prover, const Loops& outer, double limit, std::size_t b
 }  // namespace
 
 void add_prover(py::module_& module) {
+    module.attr("PROOF_TOLERANCE") = PROOF_TOLERANCE;
     py::class_<OneCall<Prover>>(module, "Prover")
         .def(py::init(&prover), py::keep_alive<1, 2>())
         .def("begin", one_call(&begin))

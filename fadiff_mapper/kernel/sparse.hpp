@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -22,6 +23,10 @@ constexpr int MOST_RANKS = 8, MOST_LEVELS = 16, MOST_LOOPS = 512, MOST_DIMS = 64
 
 // Octaves that a mapping counts as illegal which only the sparse analysis rejects. Set by hand.
 constexpr double REJECTED = 1.0;
+
+// Words per vector access -> blocks of a tile from which on compressed words are taken to fill their blocks, for densities from
+// 0.1, 0.2, ..., 1.0 on: Timeloop's table.
+extern const std::map<std::int64_t, std::array<int, 10>> VECTOR_THRESHOLDS;
 
 // ---- Constants of one layer on a sparse design; names and units are those of inputs/spec/sparse_optimizations.py.
 
@@ -244,9 +249,8 @@ void find_occupancies(const SparseDesign& design, const std::vector<MappedTiles>
 
 // The probability that a tile of this box holds no nonzero; negative where Timeloop ends on it.
 inline double empty_share(const SparseDesign& design, int tensor, const Box& box, Met& met) {
-    if (design.models[tensor].kind != DensityModel::FIXED) return met.empty(design, tensor, box);
-    const double exact = box.words * design.models[tensor].density;
-    return exact < 1 ? 1 - exact : 0.0;
+    const DensityModel& model = design.models[tensor];
+    return model.kind == DensityModel::FIXED ? model.empty(box) : met.empty(design, tensor, box);
 }
 
 // Adds the savings of one lane; false where a target is stored nowhere at the level or further out.

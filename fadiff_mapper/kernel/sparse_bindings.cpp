@@ -132,6 +132,7 @@ void add_sparse(py::module_& module) {
     add_density(module);
     module.attr("MOST_RANKS") = MOST_RANKS, module.attr("MOST_LEVELS") = MOST_LEVELS, module.attr("MOST_LOOPS") = MOST_LOOPS;
     module.attr("REJECTED") = REJECTED;
+    module.attr("VECTOR_THRESHOLDS") = VECTOR_THRESHOLDS;
     py::enum_<RankKind>(module, "RankKind")
         .value("cp", RankKind::COORDINATE_PAYLOAD).value("rle", RankKind::RUN_LENGTH)
         .value("b", RankKind::BITMASK).value("ub", RankKind::UNCOMPRESSED_BITMASK)

@@ -5,6 +5,11 @@
 
 namespace fadiff::sparse {
 
+const std::map<std::int64_t, std::array<int, 10>> VECTOR_THRESHOLDS = {
+    {2, {251, 125, 84, 63, 51, 42, 36, 32, 28, 1}}, {4, {375, 188, 125, 94, 75, 63, 54, 47, 42, 1}},
+    {8, {438, 219, 146, 110, 88, 73, 63, 55, 49, 1}}, {16, {469, 235, 157, 118, 94, 79, 67, 59, 52, 1}},
+    {32, {485, 243, 162, 122, 97, 81, 70, 61, 52, 1}}};
+
 constexpr std::size_t MOST_MET = 1 << 18;  // tiles that are kept; a limit on memory, some 100 MB
 
 // Units of one rank for some numbers of nonzeros; see model/sparse_tiles.py, rank_units.
@@ -47,17 +52,11 @@ static inline bool is_counted(const Representation& format, const FiberTree& tre
 // expected blocks, each number of nonzeros rounded up.
 template <typename Blocks>
 static double block_ratio(double block, double words, double density, Blocks blocks) {
-    // Words per vector access -> blocks of a tile from which on nonzeros fill their blocks, by tenths of the density.
-    static const double rows[5][10] = {{251, 125, 84, 63, 51, 42, 36, 32, 28, 1}, {375, 188, 125, 94, 75, 63, 54, 47, 42, 1},
-                                       {438, 219, 146, 110, 88, 73, 63, 55, 49, 1}, {469, 235, 157, 118, 94, 79, 67, 59, 52, 1},
-                                       {485, 243, 162, 122, 97, 81, 70, 61, 52, 1}};
     if (block <= 1 || !(density < 1)) return 1;
-    const double* from = nullptr;
-    for (int i = 0; i < 5; ++i)
-        if (block == double(2 << i)) from = rows[i];
-    if (!from) return -1;
+    const auto thresholds = VECTOR_THRESHOLDS.find(std::int64_t(block));
+    if (thresholds == VECTOR_THRESHOLDS.end()) return -1;
     const int tenth = density >= 0.1 ? int(std::floor(density / 0.1)) - 1 : 0;
-    if (from[tenth] <= std::floor(words / block)) return 1;
+    if (thresholds->second[tenth] <= std::floor(words / block)) return 1;
     const double naive = words * density / block;
     return naive != 0 ? blocks() / naive : std::nan("");
 }

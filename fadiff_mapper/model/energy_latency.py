@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.loop_nest import Array, array_namespace
@@ -109,6 +111,12 @@ def slowdown(read: Array, write: Array, machine: Machine) -> Array:
 def through_ports(reads: Any, writes: Any, memory: Machine | StorageLevel) -> tuple[tuple[Any, Any], ...]:
     """Words through the three ports of a memory, each beside its bandwidth: reads, writes (fills and updates), both."""
     return ((reads, memory.read_bandwidth), (writes, memory.write_bandwidth), (reads + writes, memory.shared_bandwidth))
+
+
+def narrowest_port(reads: bool, writes: bool, machine: Machine) -> np.ndarray:
+    """Words per cycle and instance through the narrowest port that reads, or writes, or both go through, [L]."""
+    limits: np.ndarray = np.min([limit for words, limit in through_ports(reads, writes, machine) if words], axis=0)
+    return limits[:, 0]
 
 
 def used_clusters(laid_out: Array, machine: Machine) -> Array:

@@ -184,8 +184,11 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
         active = all_active(nest)
     tile = tiles(nest, layer.projection, active)
     if nest.residual:
-        tile, receivers, _ = average_usage(tile, nest, None if rounding is EXACT else float(layer.problem.computes))
-        if rounding is UNROUNDED:
+        tile, receivers = average_usage(tile, nest)
+        if rounding is EXACT:
+            tile = replace(tile, computes=np.trunc(tile.computes), average=np.trunc(tile.instances))
+        else:
+            tile = replace(tile, computes=np.full(nest.batch, float(layer.problem.computes)))
             raw = replace(raw, fan=receivers[:, None])
     # A bypassed level divides by a traffic of 0 where nothing is kept; such columns are illegal.
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -20,23 +20,12 @@ from itertools import compress
 from typing import Any, TypeAlias
 
 import numpy as np
-from array_api_compat import array_namespace as find_namespace
 
+from fadiff_mapper.base.arrays import Array as Array
+from fadiff_mapper.base.arrays import array_namespace as array_namespace
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
-
-Array: TypeAlias = Any
-"""A NumPy array or a torch tensor; `array_namespace` names the functions that both have."""
-
-STANDARD = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-"""Whether NumPy has every name of the array API standard itself (since 2.1), so that no wrapper has to be loaded."""
-
-
-def array_namespace(array: Array) -> Any:
-    """The functions that work on an array, by the names of the array API standard: NumPy, or a view of torch."""
-    return np if STANDARD and isinstance(array, np.ndarray) else find_namespace(array)
-
 
 Ranks: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
 """The ranks of one data space; each rank is a sum of terms (dimension index, coefficient)."""

@@ -14,7 +14,6 @@ from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLeve
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.tables import ComponentEnergy, Tables, compute_energy, storage_energy
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.interconnects import PricedInterconnect, priced_interconnects
 from fadiff_mapper.model.loop_nest import Array, Projection, array_namespace, project
 from fadiff_mapper.model.reuse import Reuse, full_reuse
@@ -106,21 +105,6 @@ def in_namespace(xp: Any, constant: Any) -> Array:
     return constant if is_torch_array(constant) else xp.asarray(constant)
 
 
-@dataclass(frozen=True)
-class ExpectedShares:
-    """Shares of the dense numbers that are left, the same for all mappings."""
-
-    accesses: np.ndarray  # Of the words read, filled and updated, [L, T]
-    computes: float       # Of the multiply-accumulates that take energy
-    cycles: float         # Of the cycles of the arithmetic
-
-    def of(self, counts: Counts) -> Counts:
-        """The counts that are left; partitions stay."""
-        left = array_namespace(counts.reads).asarray(self.accesses[..., None])
-        return replace(counts, reads=counts.reads * left, fills=counts.fills * left, updates=counts.updates * left,
-                       address_generations=counts.address_generations * left)
-
-
 NO_LIMIT = -1.0
 """Usable words of a level without a size, for the kernel."""
 
@@ -136,8 +120,6 @@ class PreparedLayer:
     energies: tuple[ComponentEnergy, ...]  # pJ per vector access of every storage level, innermost first
     reuse: Reuse                           # The reuse that all mappings of this layer make use of
     interconnects: tuple[PricedInterconnect, ...]  # Interconnects below the levels, with the energy of their traffic
-    shares: ExpectedShares | None = None   # Shares of the differentiable model's counts that zeros leave; None:
-                                           # everything
 
     @cached_property
     def compiled(self) -> _kernel.Layer:

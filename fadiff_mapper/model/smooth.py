@@ -44,7 +44,6 @@ from fadiff_mapper.model.access_counts import (
     overlap,
     sorted_loops,
 )
-from fadiff_mapper.model.energy_latency import cost
 from fadiff_mapper.model.evaluate import NestEvaluation, evaluate_with
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -56,20 +55,14 @@ SMOOTH = Rounding(*[lambda values: values] * 3)
 
 
 def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = None) -> NestEvaluation:
-    """Counts, cycles and energy of nests, differentiable in their factors; of sparse designs the expected ones.
+    """Counts, cycles and energy of nests, differentiable in their factors; of sparse designs the dense ones.
 
     `active` marks the loops that may exceed 1 (see `gumbel_softmax.drawable_parts`); the others cost no time. With
     torch factors every number carries its gradient.
     """
     everywhere = active or all_active(nest)
     tile = tiles(nest, layer.projection, everywhere)
-    shared = evaluate_with(layer, nest, tile, _traffic(layer, nest, tile, everywhere), SMOOTH, everywhere)
-    if layer.shares is None:
-        return shared
-    counts = layer.shares.of(shared.counts)
-    busy = replace(tile, compute_cycles=tile.compute_cycles * layer.shares.cycles,
-                   computes=tile.computes * layer.shares.computes)
-    return replace(shared, counts=counts, price=lambda: cost(counts, busy, layer.machine, SMOOTH))
+    return evaluate_with(layer, nest, tile, _traffic(layer, nest, tile, everywhere), SMOOTH, everywhere)
 
 
 def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active) -> Delivery:

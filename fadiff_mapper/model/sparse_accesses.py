@@ -36,12 +36,9 @@ READ, FILL, UPDATE = range(3)
 ACTUAL, GATED = range(2)
 """Positions in `sparse_design.KINDS` of the kinds that take a cycle."""
 
-VECTOR_THRESHOLDS = {
-    2: (251, 125, 84, 63, 51, 42, 36, 32, 28, 1), 4: (375, 188, 125, 94, 75, 63, 54, 47, 42, 1),
-    8: (438, 219, 146, 110, 88, 73, 63, 55, 49, 1), 16: (469, 235, 157, 118, 94, 79, 67, 59, 52, 1),
-    32: (485, 243, 162, 122, 97, 81, 70, 61, 52, 1)}
-"""Words per vector access -> blocks of a tile from which on compressed words are taken to fill their blocks, for
-densities from 0.1, 0.2, ..., 1.0 on: Timeloop's table. Smaller tiles are summed up occupancy by occupancy."""
+VECTOR_THRESHOLDS = _kernel.VECTOR_THRESHOLDS
+"""Words per vector access -> blocks of a tile from which on compressed words are taken to fill their blocks, by the
+tenth of the density: Timeloop's table. Smaller tiles are summed up occupancy by occupancy."""
 
 
 def unsigned(values: np.ndarray) -> np.ndarray:

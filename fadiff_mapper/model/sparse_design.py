@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
-from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.arch import Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.sparse_optimizations import (
     Choice,
     LevelOptimizations,
@@ -21,7 +20,7 @@ from fadiff_mapper.inputs.spec.tables import COMPUTE_ACTIONS, Tables, compute_en
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.model.prepared_layer import ExpectedShares, PreparedLayer
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 KINDS = {"actual": ("random_", ""), "gated": ("gated_",), "skipped": ("skipped_", "gated_")}
 """Kind of access -> the prefixes under which Timeloop looks its actions up; the first one in the ERT counts."""
@@ -162,41 +161,3 @@ def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tab
     energies, conversions = zip(*(storage_energies(level, tables) for level in layer.arch.levels), strict=True)
     return SparseDesign(layer, sparse, models, np.stack(energies, axis=-1)[..., None],
                         np.array(conversions).T[..., None], compute_energies(layer.arch.arithmetic, tables))
-
-
-def with_room_for_zeros(arch: Architecture, problem: Problem, sparse: SparseOptimizations) -> Architecture:
-    """A dense design on which a descent may start: with memories as large as compression makes them.
-
-    A size grows by the ratio of words to expected nonzeros of tiles of all tensors, all of one size.
-    """
-    names, levels = problem.dataspace_names(), []
-    for level, options in zip(arch.levels, sparse.levels, strict=True):
-        kept = sum(problem.density(name).density if name in options.formats and options.formats[name].compressed
-                   else 1.0 for name in names)
-        size = level.size if level.size is None or kept == len(names) else (
-            math.ceil(level.size * len(names) / max(kept, 0.1)))
-        levels.append(replace(level, size=size))
-    return replace(arch, levels=tuple(levels))
-
-
-def expected_shares(design: SparseDesign) -> ExpectedShares:
-    """Shares of the dense counts that a sparse design leaves, as if every tile were a single word, for a descent.
-
-    Words that a format stores: the density of the tensor. Accesses that a level at or outside saves: the densities of
-    the leaders of the option that saves most. Metadata cost nothing here.
-    """
-    problem, names = design.layer.problem, design.layer.problem.dataspace_names()
-    density = [min(expected, 1.0) for expected in design.word_densities]
-    accesses, saved = np.ones((len(design.sparse.levels), len(names))), np.ones(len(names))
-    for level in reversed(range(len(accesses))):
-        options = design.sparse.levels[level]
-        for group in (*options.gating, *options.skipping):
-            for one in group:
-                t = names.index(one.target)
-                saved[t] = min(saved[t], math.prod(density[names.index(name)] for name in one.conditions))
-        stored = [density[t] if name in options.formats else 1.0 for t, name in enumerate(names)]
-        accesses[level] = saved * stored
-    operands = [t for t, space in enumerate(problem.dataspaces) if not space.read_write]
-    reached, nonzero = (math.prod(float(values[t]) for t in operands) for values in (saved, density))
-    computes = nonzero if design.sparse.gates_computes or design.sparse.skips_computes else reached
-    return ExpectedShares(accesses, computes, nonzero if design.sparse.skips_computes else reached)

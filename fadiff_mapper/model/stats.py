@@ -11,7 +11,6 @@ import numpy as np
 
 from fadiff_mapper.base.text_formats import html_table
 from fadiff_mapper.inputs.native.tables import ComponentArea
-from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.spec import metric_of
 from fadiff_mapper.model.evaluate import Evaluation, SparseEvaluation
 from fadiff_mapper.model.interconnects import interconnect_faults
@@ -179,7 +178,7 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
             "slowdown": float(evaluation.cost.slowdown[number, row]),
             "max_instances": (int if sparse is None else float)(use.instances[number, row]),
             "leakage_energy_pj": leakage, "energy_pj_total": energy, "dataspaces": {
-                space.name: _scale_factors(space, _dataspace(layer, evaluation, number, t, row, sections=sections))
+                space.name: _dataspace(layer, evaluation, number, t, row, sections=sections)
                 for t, space in enumerate(layer.problem.dataspaces) if evaluation.nest.keep[number, t, row]}})
     return Stats(
         cycles=cycles, computes=computes, utilization=done / unit.instances / cycles if cycles else 0.0,
@@ -251,53 +250,50 @@ def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int,
     words = {"reads": int(counts.reads[at]), "fills": int(counts.fills[at]), "updates": int(counts.updates[at])}
     energies = {"energy_pj_per_instance": float(cost.access_energy[at]), "energy_pj_total": float(cost.spent[at])}
     if sparse is None:
-        address = float(cost.address_energy[at])
-        return {
+        address = float(cost.address_energy[at]) / max(clusters, 1)
+        result: dict[str, Any] = {
             "partition_size": held * int(counts.partition[at]),
             "utilized_capacity": held * int(evaluation.tile.size[at]),
             "utilized_instances": int(evaluation.tile.instances[level, row]), "utilized_clusters": clusters, **words,
             "temporal_reductions": words["reads"] if layer.projection.read_write[t] else 0,
             "address_generations": int(counts.address_generations[at]), **energies,
             "read_bandwidth": read * slowdown, "write_bandwidth": write * slowdown,
-            "shared_bandwidth": read * slowdown + write * slowdown} | (
-                {"addr_gen_energy_pj_per_cluster": address / clusters} if address else {})
-    tile = sparse.columns[t].get(level)
-    representation = tile.representation if tile else None
-    shared, reading, writing = sparse.format_shares[:, level, t].tolist()
-    accesses = {name: dict(zip(KINDS, sparse.words[:, number, level, t].tolist(), strict=True))
-                for number, name in enumerate(words)}
-    result = {
-        "partition_size": held * int(counts.partition[at]), "utilized_capacity": tile.most_words if tile else 0,
-        "utilized_instances": float(sparse.average[level + 1, t]), "utilized_clusters": clusters,
-        **{name: {"algorithmic": words[name], **split} for name, split in accesses.items()},
-        "temporal_reductions": int(sparse.reductions[level, t]),
-        "address_generations": int(sparse.addresses[level, t]),
-        "decompression_counts": 0, "compression_counts": int(sparse.compressions[level, t]),
-        "format": [rank.kind for rank in reversed(representation.ranks)] if representation else [], **energies,
-        "shared_bandwidth": slowdown * (read + write), "shared_bandwidth_format_share": shared,
-        "read_bandwidth": slowdown * read, "read_bandwidth_format_share": reading,
-        "write_bandwidth": slowdown * write, "write_bandwidth_format_share": writing}
-    if sections:
-        density = layer.problem.density(layer.problem.dataspaces[t].name)
-        result |= {"tile_density_distribution": density.name, "data_tile_shape": tile.words if tile else 0,
-                   "utilized_instances_max": int(sparse.most[level + 1, t].prod())}
-    elif not representation:
-        result["format_tile_size"] = []
-    if tile and representation:
-        result["format_tile_size"] = [[math.ceil(units) for units in rank] for rank in tile.most_metadata]
-        result |= {f"format_{name}": dict(zip(KINDS, sparse.units[:, number, level, t, :len(tile.ranks)].tolist(),
-                                              strict=True)) for number, name in enumerate(words)}
-    address = int(sparse.addresses[level, t]) * layer.arch.levels[level].addr_gen_energy
-    return result | ({"addr_gen_energy_pj_per_cluster": address} if address else {})
-
-
-def _scale_factors(space: DataSpace, found: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a data space at a level, with the words of its scale factors that are part of its energy, capacity
-    and bandwidth where its elements have any: one for each block of elements that lies or moves there."""
-    if space.bits is None or not space.bits.scale:
-        return found
-    return found | {"scale_factors": {name: counted(found[name]) / space.bits.per
-                                      for name in ("utilized_capacity", "reads", "fills", "updates")}}
+            "shared_bandwidth": read * slowdown + write * slowdown}
+    else:
+        tile = sparse.columns[t].get(level)
+        representation = tile.representation if tile else None
+        shared, reading, writing = sparse.format_shares[:, level, t].tolist()
+        accesses = {name: dict(zip(KINDS, sparse.words[:, number, level, t].tolist(), strict=True))
+                    for number, name in enumerate(words)}
+        result = {
+            "partition_size": held * int(counts.partition[at]), "utilized_capacity": tile.most_words if tile else 0,
+            "utilized_instances": float(sparse.average[level + 1, t]), "utilized_clusters": clusters,
+            **{name: {"algorithmic": words[name], **split} for name, split in accesses.items()},
+            "temporal_reductions": int(sparse.reductions[level, t]),
+            "address_generations": int(sparse.addresses[level, t]),
+            "decompression_counts": 0, "compression_counts": int(sparse.compressions[level, t]),
+            "format": [rank.kind for rank in reversed(representation.ranks)] if representation else [], **energies,
+            "shared_bandwidth": slowdown * (read + write), "shared_bandwidth_format_share": shared,
+            "read_bandwidth": slowdown * read, "read_bandwidth_format_share": reading,
+            "write_bandwidth": slowdown * write, "write_bandwidth_format_share": writing}
+        if sections:
+            density = layer.problem.density(layer.problem.dataspaces[t].name)
+            result |= {"tile_density_distribution": density.name, "data_tile_shape": tile.words if tile else 0,
+                       "utilized_instances_max": int(sparse.most[level + 1, t].prod())}
+        elif not representation:
+            result["format_tile_size"] = []
+        if tile and representation:
+            result["format_tile_size"] = [[math.ceil(units) for units in rank] for rank in tile.most_metadata]
+            result |= {f"format_{name}": dict(zip(KINDS, sparse.units[:, number, level, t, :len(tile.ranks)].tolist(),
+                                                  strict=True)) for number, name in enumerate(words)}
+        address = int(sparse.addresses[level, t]) * layer.arch.levels[level].addr_gen_energy
+    if address:
+        result["addr_gen_energy_pj_per_cluster"] = address
+    bits = layer.problem.dataspaces[t].bits
+    if bits is not None and bits.scale:  # each for a block of elements; their energy is part of the numbers above
+        result["scale_factors"] = {name: counted(result[name]) / bits.per
+                                   for name in ("utilized_capacity", "reads", "fills", "updates")}
+    return result
 
 
 def _network(layer: PreparedLayer, evaluation: Evaluation, number: int, row: int) -> dict[str, Any]:

@@ -95,19 +95,16 @@ def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:
     return extent([(coefficient, extents[:, d]) for d, coefficient in rank])
 
 
-def average_usage(tile: Tiles, nest: Nest, problem_computes: float | None = None) -> tuple[Tiles, np.ndarray,
-                                                                                            np.ndarray]:
-    """The tiles with the instances in use on average, and computes, of a batch with residuals.
+def average_usage(tile: Tiles, nest: Nest) -> tuple[Tiles, np.ndarray]:
+    """The tiles with the instances in use on average, and computes, of a batch with residuals; neither is rounded.
 
     Cycles are counted for whole runs.
 
     A spatial loop with bound n and residual r that runs m times uses (r + n (m - 1)) / m receivers on average. Timeloop
-    rounds the instances in use down in the end, and counts as multiply-accumulates the computes of the first unit times
-    the units in use, both rounded down: too few where last runs have fewer of both. `problem_computes` are the
-    problem's multiply-accumulates, for numbers without Timeloop's rounding; None: with it.
+    counts as multiply-accumulates the computes of the first unit times the units in use, rounded down: too few where
+    last runs have fewer of both.
 
-    Returns also the receivers of one instance of each level on average, [L, B], and the computes of the first unit
-    times the units in use, not rounded, [B].
+    Returns also the receivers of one instance of each level on average, [L, B].
     """
     rows = np.arange(nest.batch)
     runs = np.ones(nest.temporal.shape[1:])  # [D, B]; iterations of all loops so far, the last ones counted as they are
@@ -135,9 +132,5 @@ def average_usage(tile: Tiles, nest: Nest, problem_computes: float | None = None
         ends, others = ends + (nest.temporal_last[level] - 1) * others, others * nest.temporal[level]
     shorter = (nest.spatial_last[1:] == 1).all(axis=0) & (nest.temporal_last == 1).all(axis=0)
     iterations = ends.prod(axis=0) / np.where(shorter, nest.spatial_last[0], nest.spatial[0]).prod(axis=0)
-    receivers, counted = np.concatenate([units[None], average[:-1]]) / average, iterations * units
-    if problem_computes is None:
-        average, computes = np.trunc(average), np.trunc(counted)
-    else:
-        computes = np.full(nest.batch, problem_computes)
-    return replace(tile, computes=computes, average=average), receivers, counted
+    receivers = np.concatenate([units[None], average[:-1]]) / average
+    return replace(tile, computes=iterations * units, average=average), receivers

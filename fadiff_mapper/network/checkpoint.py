@@ -21,15 +21,15 @@ from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.fusion import FusedGroup, FusedLayer
+from fadiff_mapper.inputs.load import merged_input
 from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
-from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.located import with_places
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.network.options import NetworkOptions
-from fadiff_mapper.network.tile_mappings import BestStrategies, TileEffort
+from fadiff_mapper.network.tile_mappings import TileEffort
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
 
@@ -86,7 +86,7 @@ class Checkpoint:
             self.write()
 
     def mapped(self, batch: str,
-               groups: Sequence[FusedGroup]) -> tuple[list[FusedGroup | None], BestStrategies] | None:
+               groups: Sequence[FusedGroup]) -> tuple[list[FusedGroup | None], dict[str, str]] | None:
         """The groups of a batch (`batch_key`) with mappings for all their tiles, None for one without, and the best
         strategies known after its search; None where the batch is not known.
 
@@ -108,7 +108,7 @@ class Checkpoint:
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
             raise self._broken("groups", batch) from None
 
-    def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None], strategies: BestStrategies) -> None:
+    def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None], strategies: dict[str, str]) -> None:
         """Writes the mappings of a batch whose search has ended, None for a group without, and the best strategies
         known then, so that a resumed run goes on with them."""
         if self.file is None:

@@ -25,13 +25,13 @@ from typing import Any, TypeAlias
 
 from fadiff_mapper.fusion import FusedGroup, Hardware, Stay
 from fadiff_mapper.fusion.estimates import Candidate, homes
-from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, OperatingPoint, WordCosts, least_path
+from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, WordCosts, least_path
 from fadiff_mapper.fusion.segments import chains, shared_operands
 from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import EvaluatedGroup
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 
 
 @dataclass(frozen=True)
@@ -276,18 +276,12 @@ class LastingCover:
 
     def cover_parts(self, cover: Sequence[PartVersion]) -> list[CoverPart[Any]]:
         """The groups of a cover; of those that are not evaluated the estimates."""
-        found: list[CoverPart[Any]] = []
-        for version in cover:
-            outcome = self.exact.get(version.key) or version.part.evaluated
-            if self.unknown(version):
-                found.append(CoverPart(version.nodes, version.point, version))
-            elif outcome:
-                found.append(CoverPart(version.nodes, outcome.point, outcome))
-        return found
+        outcomes = [(version.nodes, version if self.unknown(version) else
+                     self.exact.get(version.key) or version.part.evaluated) for version in cover]
+        return [CoverPart(nodes, outcome.point, outcome) for nodes, outcome in outcomes if outcome]
 
     def best(self, price: NetworkPrice, hopeful: bool = True) -> list[PartVersion]:
-        """The cheapest cover at some prices, with the estimates of versions that are not evaluated, or without these.
-        """
+        """The cheapest cover at some prices, with the estimates of versions that are not evaluated, or without."""
         def at(version: PartVersion) -> float:
             """The price of a version; infinite for one that cannot run, or of which nothing else is hoped."""
             if self.unknown(version) and not hopeful:

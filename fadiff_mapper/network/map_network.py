@@ -32,6 +32,7 @@ from fadiff_mapper.fusion.prices import other_reads
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
+from fadiff_mapper.network.layers_alone import layers_alone
 from fadiff_mapper.network.network_bound import MOST_WORK
 from fadiff_mapper.network.options import NetworkOptions, layer_search
 from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, bound_plans, planned_groups
@@ -91,7 +92,9 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     run = PlanningRun(workload, options, results, padded, descended, clock, saved, on_progress)
     run.note("layers")
     # reasons and bounds are for the reader alone; the caller of a given mapping has its own
-    groups, apart = planned_groups(run, explain=not mapped) if options.fuse and not run.over() else ((), ())
+    planned, explained = options.fuse and not run.over(), not mapped
+    groups = planned_groups(run, bounded=explained) if planned else ()
+    apart = layers_alone(run, groups) if planned and explained else ()
     status = "interrupted: the best plan so far" if clock.stopped() else (
         f"out of time after {options.time_limit:g} s: the best plan so far" if run.late() or run.cut
         else "search ended")

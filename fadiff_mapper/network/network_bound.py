@@ -29,34 +29,29 @@ method for the convex hull of all plans.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations, pairwise, permutations
+from itertools import combinations, pairwise, permutations, product
 from math import inf, prod, sqrt
 
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
-from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.fusion.candidates import alike, between, cut_dims, divisions, least_operators, shared_loops
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, TileLoop
+from fadiff_mapper.fusion.candidates import alike, between, cut_dims, divisions, shared_loops
 from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, homes
 from fadiff_mapper.fusion.fused_group import Stay
-from fadiff_mapper.fusion.prices import (
-    NOTHING,
-    OperatingPoint,
-    WordCosts,
-    least_path,
-    operators_alone,
-    other_reads,
-    summed,
-    word_costs,
-)
+from fadiff_mapper.fusion.group_cost import operator_choices
+from fadiff_mapper.fusion.prices import NOTHING, WordCosts, least_path, operators_alone, other_reads, summed, word_costs
 from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs
-from fadiff_mapper.fusion.tile_steps import space_of
+from fadiff_mapper.fusion.tile_steps import all_step_classes, space_of
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec
 from fadiff_mapper.kernel._kernel import GroupBound, LayerLeast, ProductUnits
+from fadiff_mapper.model.energy_latency import narrowest_port, through_ports
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.network.lasting_tensors import NEW_ROW, NOBODY, LastingRow, Residents, lasting_rows, row_steps
 from fadiff_mapper.network.one_design import by_node, repeats_of
@@ -64,7 +59,7 @@ from fadiff_mapper.network.tile_mappings import held_at
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 
 SLACK = 1 - 1e-9
 """Factor on the bound: sums over layers may differ in their last bits."""
@@ -401,7 +396,7 @@ def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> Ope
     machine, shares = layer.machine, element_shares(spec.arch, problem)[0]
     energy, address = word_energy(machine), machine.addr_gen[:, 0]
     leak = sum(machine.leak[:, 0] * [level.instances for level in spec.arch.levels])
-    limits = np.minimum(np.minimum(machine.shared_bandwidth, machine.read_bandwidth), machine.write_bandwidth)[:, 0]
+    limits = narrowest_port(True, True, machine)
     saved = []
     for name in [*(operand for _, operand, there in residents.operands if there),
                  *([problem.output.name] if residents.made else [])]:
@@ -423,6 +418,44 @@ def in_words(spec: Spec, homes: Sequence[int]) -> bool:
     whole, partial = element_shares(spec.arch, spec.problem)
     sums = partial[:, spec.problem.dataspaces.index(spec.problem.output)]
     return bool((whole[[*homes, -1]] == 1).all() and (sums >= 1).all())
+
+
+def least_operators(hardware: Hardware, segment: Segment, stays: Sequence[Stay],
+                    done: Sequence[float]) -> OperatingPoint:
+    """Energy and cycles that no group of a segment undercuts with the operators between its layers, all repeats
+    together.
+
+    No group does fewer operations, on fewer words, than one of a single step or, with a softmax in one pass, of two
+    tiles of keys. Of all units an operator may run on, and all homes, each number is the least. `stays`: the homes that
+    intermediates may have; `done`: of each layer the part that groups have to do.
+    """
+    last, points = segment.problems[-1].bounds, list[OperatingPoint]()
+    layers = tuple(FusedLayer(problem, {}) for problem in segment.problems)
+    reads = tuple(other.read for other in segment.residuals)
+    halves = [(TileLoop(dim, -(-last[dim] // 2)),) for link in segment.links[-1:]
+              for dim in (link.dims[own] for own in link.running) if last[dim] > 1]
+    for stay, loops, sums in product(stays, [(), *halves], [*homes(hardware), hardware.arch.levels[-1].name]):
+        group = FusedGroup(layers, tuple(link.staying(stay) for link in segment.links), loops, segment.repeat,
+                           sums=sums, second_reads=reads)
+        try:
+            choices = iter(operator_choices(hardware, group, all_step_classes(group)))
+        except FadiffError:     # no unit can do this from there
+            continue
+        energy, busy, shared = 0.0, Counter[str](), 0.0
+        for link, part in zip(segment.links, done, strict=False):
+            for _ in link.operators:
+                parts = next(choices)
+                # where some points are left out, sums may need no correction
+                for units in parts if part == 1 else parts[:1]:
+                    energy += part * min(cost.energy_pj for cost in units)
+                    busy.update({name: part * min(cost.busy.get(name, 0.0) for cost in units)
+                                 for name in units[0].busy})
+                    shared += part * min(cost.busy[cost.unit] for cost in units)
+        points.append(OperatingPoint(energy, max([shared / len(hardware.arch.units), *busy.values()])))
+    if not points:
+        return NOTHING
+    return OperatingPoint(min(point.energy_pj for point in points),
+                          min(point.cycles for point in points)).times(segment.repeat)
 
 
 def needed_shares(segment: Segment) -> list[float]:
@@ -519,8 +552,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             layer.least is None for layer in layers):
         return None
     machine = prepare_layer(layers[0].spec.arch, last, layers[0].spec.tables).machine
-    bandwidth = [float(limit[home, 0]) for limit in (
-        machine.read_bandwidth, machine.write_bandwidth, machine.shared_bandwidth)]
+    bandwidth = [float(limit[home, 0]) for _, limit in through_ports(0, 0, machine)]
     fill = word_energy(machine).fill[home]
     tables, bases = [], []
     for index, (layer, problem) in enumerate(zip(layers, segment.problems, strict=True)):

@@ -54,7 +54,6 @@ from fadiff_mapper.fusion.group_legality import checked_costs
 from fadiff_mapper.fusion.prices import (
     CoverPart,
     NetworkPrice,
-    OperatingPoint,
     covered_total,
     metric_value,
     other_reads,
@@ -70,18 +69,11 @@ from fadiff_mapper.network.network_bound import MOST_WORK, LeastLayer, NetworkLe
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.planning_clock import PlanningClock
-from fadiff_mapper.network.result import EvaluatedGroup, LayerAlone
-from fadiff_mapper.network.tile_mappings import (
-    LIGHT,
-    THOROUGH,
-    TileEffort,
-    TileMemory,
-    strategies_known,
-    with_mappings,
-)
+from fadiff_mapper.network.result import EvaluatedGroup
+from fadiff_mapper.network.tile_mappings import LIGHT, THOROUGH, TileEffort, TileMemory, strategies_known, with_mappings
 from fadiff_mapper.search.map_layers import with_lower_bounds
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 
 WORTH = 1e-3
 """The part of the network's metric, or of a group's price, that a step must bring for another one. A limit of time."""
@@ -159,17 +151,12 @@ class SegmentState:
 
     def hopeful(self, price: NetworkPrice) -> Candidate | None:
         """The best candidate, if its estimate is below the price of all groups that can run; none promises more."""
-        best = self.waiting[0] if self.waiting else None
-        return best if best and price(best.estimate) < self.least(price) else None
+        return next((best for best in self.waiting[:1] if price(best.estimate) < self.least(price)), None)
 
     def promising(self, price: NetworkPrice) -> Candidate | None:
         """Of the groups that can run and were not searched thoroughly, the one with the best estimate."""
         return min((group.candidate for group in self.exact if group.candidate.group not in self.searched),
                    key=lambda candidate: price(candidate.estimate), default=None)
-
-    def best(self, price: NetworkPrice) -> EvaluatedGroup:
-        """The group with the lowest price."""
-        return min(self.exact, key=lambda group: price(group.point))
 
 
 @dataclass
@@ -185,17 +172,16 @@ class PlanningRun:
     saved: Checkpoint
     on_progress: OnProgress
     history: list[dict[str, Any]] = field(default_factory=list)  # seconds, metric and stage of every improvement
-    strategies: dict[str, str] = field(default_factory=dict)  # the best strategies for tiles that are known
     tiles: int = 0  # mappings of tiles to write for the best plan so far
     cut: bool = False  # whether there was no time to list all segments
     bounded: NetworkLeast | None = None  # what bounds all plans, once they are bounded
     least: float | None = None  # the metric that no plan undercuts
     unbounded: str = ""     # why plans have no bound, if finding it failed
     memory: TileMemory = field(default_factory=TileMemory)
-    every: Sequence[tuple[Segment, SegmentState]] = ()  # every segment with its state; equal segments share one
+    segments: Sequence[Segment] = ()  # all segments
     translated: Translated = field(default_factory=dict)  # layers and links of segments in the kernel's form
     known: Mapping[Any, SegmentState] = field(default_factory=dict)  # the state of every distinct segment, by its key
-    by_nodes: Mapping[tuple[str, ...], SegmentState] = field(default_factory=dict)  # of every one, by its layers
+    by_nodes: Mapping[tuple[str, ...], SegmentState] = field(default_factory=dict)  # of every segment, by its layers
 
     def __post_init__(self) -> None:
         """Adds `bases` (each layer by itself as estimates need it, which planning corrects), `alone` (energy and cycles
@@ -214,14 +200,8 @@ class PlanningRun:
 
     def take_segments(self, found: Sequence[Segment]) -> None:
         """Takes up the segments of the network, none of them with candidates."""
-        self.known = {segment.key: SegmentState(segment) for segment in reversed(found)}
-        self.every = [(segment, self.known[segment.key]) for segment in found]
-        self.by_nodes = {segment.nodes: state for segment, state in self.every}
-
-    @property
-    def segments(self) -> list[Segment]:
-        """All segments."""
-        return [segment for segment, _ in self.every]
+        self.segments, self.known = found, {segment.key: SegmentState(segment) for segment in reversed(found)}
+        self.by_nodes = {segment.nodes: self.known[segment.key] for segment in found}
 
     def compiled(self, segment: Segment) -> CompiledSegment:
         """A segment with what is known of its layers by now."""
@@ -293,11 +273,12 @@ def _tiles_of(groups: Sequence[CoverPart[EvaluatedGroup]]) -> int:
                 for part in groups}.values())
 
 
-def planned_groups(run: PlanningRun, *, explain: bool = False,
-                   ) -> tuple[tuple[CoverPart[EvaluatedGroup], ...], tuple[LayerAlone, ...]]:
+def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPart[EvaluatedGroup], ...]:
     """The groups of the plan, exactly evaluated, which do not overlap and with which the network is better than layer
-    by layer; and, if asked to `explain`, the layers in none of them. History, estimates and checkpoint of the run are
-    updated on the way."""
+    by layer.
+
+    History, estimates and checkpoint of the run are updated on the way; `bounded`: all plans are bounded, too.
+    """
     run.workload.links()  # found once, so that listing has its part of the time to itself
     listed = run.over_in(LISTING)
     run.take_segments(segments(run.workload, run.options.longest, listed, units=bool(run.hardware.arch.units)))
@@ -318,15 +299,12 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
             _evaluate_hopeful(run)
         before, value = value, run.value(best_known_plan(run))
         worthwhile = not complete or value < before * (1 - WORTH)
-    plan = best_known_plan(run)
-    if plan and not run.over():
-        _refine_groups(run, {part.nodes for part in plan})
-    if explain and not (run.bounded or run.cut or run.late()):
+    _refine_groups(run, {part.nodes for part in best_known_plan(run)})
+    if bounded and not (run.bounded or run.cut or run.late()):
         bound_plans(run, MOST_WORK, run.over_in(LISTING))
     _evaluate_least(run)
     _search_promising(run)
-    plan = _with_lasting_tensors(run, best_known_plan(run))
-    return tuple(plan), layers_alone(run, plan) if explain else ()
+    return tuple(_with_lasting_tensors(run, best_known_plan(run)))
 
 
 def _evaluate_hopeful(run: PlanningRun) -> None:
@@ -412,10 +390,10 @@ def _hoped_plan(run: PlanningRun, promise: Callable[[SegmentState], Candidate | 
     Partitions that the network's order does not allow are left out: two groups may each wait for the other.
     """
     promised = {key: promise(state) for key, state in run.known.items()}
-    parts: list[CoverPart[Any]] = [CoverPart(segment.nodes, group.point, group)
-                                   for segment, state in run.every for group in state.exact]
-    parts += [CoverPart(segment.nodes, candidate.estimate, candidate)
-              for segment, _ in run.every if (candidate := promised[segment.key])]
+    parts: list[CoverPart[Any]] = [CoverPart(nodes, group.point, group)
+                                   for nodes, state in run.by_nodes.items() for group in state.exact]
+    parts += [CoverPart(nodes, candidate.estimate, candidate)
+              for nodes, state in run.by_nodes.items() if (candidate := promised[state.segment.key])]
     while True:
         plan = partition(run.chains, run.alone, parts, run.options.metric, run.joined)
         if runs_in_order(run.workload, [part.nodes for part in plan]):
@@ -457,7 +435,7 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
              if (group is None or price(group.point) > (1 + SHORT) * price(candidate.estimate))
              and price(candidate.estimate) < run.known[candidate.segment.key].least(price)]
     new = {} if effort.deep else {id(candidate): candidate for candidate in short
-                                  if not strategies_known(candidate.group, run.strategies)}
+                                  if not strategies_known(candidate.group, run.memory.strategies)}
     for candidate in short:
         state = run.known[candidate.segment.key]
         if id(candidate) not in new and state.narrowed < NARROWED:  # again, in smaller tiles
@@ -479,12 +457,12 @@ def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice
     batch = batch_key(groups, price.sums, effort) if run.saved.file else ""
     if kept := run.saved.mapped(batch, groups):
         mapped, strategies = kept
-        run.strategies.update(strategies)
+        run.memory.strategies.update(strategies)
     else:
         specs = [[run.by_node[name].spec for name in candidate.segment.nodes] for candidate in chosen]
-        mapped = with_mappings(run.hardware, groups, specs, price.sums, effort, run.over, run.strategies, run.memory)
+        mapped = with_mappings(run.hardware, groups, specs, price.sums, effort, run.over, run.memory)
         if not run.over():
-            run.saved.keep_mapped(batch, mapped, run.strategies)
+            run.saved.keep_mapped(batch, mapped, run.memory.strategies)
     return _with_costs(run, chosen, mapped)
 
 
@@ -499,7 +477,7 @@ def _with_costs(run: PlanningRun, chosen: Sequence[Candidate],
 def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
     """Refines groups of the plan, given by their layers: other candidates that are nearly as good, and a descent over
     tile sizes."""
-    used = {segment.key: state for segment, state in run.every if segment.nodes in planned}
+    used = {state.segment.key: state for nodes, state in run.by_nodes.items() if nodes in planned}
     price = run.price
     evaluate_candidates(run, [candidate for state in used.values() for candidate in state.waiting[:NEAR]
                               if price(candidate.estimate) < (1 + NEARLY) * state.least(price)], LIGHT, REFINED)
@@ -512,7 +490,7 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
                 break
             near = []
             for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
-                best = state.best(price)
+                best = min(state.exact, key=lambda group: price(group.point))
                 found = neighbours(run.compiled(state.segment), best.candidate, price)[:NEAR]
                 if best.group.second_reads:
                     found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
@@ -603,7 +581,8 @@ def _lasting_cover(run: PlanningRun) -> LastingCover | None:
                 Candidate(Segment((name,), (problem,), (), (), repeat), group, run.alone[name]),
                 repeat * run.bases[name].known[0].compute, None)
         parts[name,] = [alone[id(result), repeat]]
-    for segment, state in run.every:
+    for nodes, state in run.by_nodes.items():
+        segment = state.segment
         if segment.key not in groups:
             # a group without loops is its layers by themselves, with lasting tensors between them
             exact = sorted((group for group in state.exact if group.group.loops or segment.repeat > 1),
@@ -616,7 +595,7 @@ def _lasting_cover(run: PlanningRun) -> LastingCover | None:
                 PlanPart(replace(group.candidate, group=group.group, estimate=group.point), inside, group)
                 for group in {id(group): group for group in (*roomy(exact), *roomy(finished))}.values()]
         if groups[segment.key]:
-            parts[segment.nodes] = groups[segment.key]
+            parts[nodes] = groups[segment.key]
     return LastingCover(rows, parts, run.by_nodes, inf if home.usable is None else home.usable, run.word_costs)
 
 
@@ -634,65 +613,3 @@ def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],
         known[index] = min((group for group in (known[index], other) if group is not None),
                            key=lambda group: price(group.point), default=None)
     return {version.key: group for version, group in zip(versions, known, strict=True)}
-
-
-# Why layers are in no group.
-
-def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) -> tuple[LayerAlone, ...]:
-    """Why every layer outside of the groups of a plan is in none, in the order of the network.
-
-    Where planning evaluated no group with a layer, the smallest ones are estimated once more, however dear: none fits
-    on the chip, or none saves anything.
-    """
-    price = run.price
-    fused = {name for part in plan for name in part.nodes}
-    around: dict[str, list[tuple[tuple[str, ...], SegmentState]]] = {
-        node.name: [] for node in run.workload.layers if node.name not in fused}
-    for segment, state in run.every:
-        for name in around.keys() & set(segment.nodes):
-            around[name].append((segment.nodes, state))
-    estimated: dict[Hashable, float] = {}
-
-    def change(nodes: Sequence[str], together: float) -> float:
-        """The price of some layers as a group, as a part of their price one by one, less 1."""
-        return together / sum(price(run.alone[name]) for name in nodes) - 1
-
-    def estimate(nodes: tuple[str, ...], segment: Segment) -> tuple[float, tuple[str, ...]]:
-        """The change by the best group of tiles in any size, infinite where none fits."""
-        if segment.key not in estimated:
-            found = candidates(run.compiled(segment), price, inf)
-            estimated[segment.key] = min((price(candidate.estimate) for candidate in found), default=inf)
-        return change(nodes, estimated[segment.key]), nodes
-
-    def reason(name: str) -> tuple[str, str]:
-        known = [(change(nodes, price(group.point)), nodes) for nodes, state in around[name] for group in state.exact]
-        if known:
-            least, nodes = min(known)
-            group = " + ".join(nodes)
-            if least < 0:
-                return "other groups save more", f"{group} would save {-least:.1%} of the cost of these layers"
-            return "no gain", f"{group}, the best group with it, costs {least:.1%} more than its layers one by one"
-        if any(state.tried for _, state in around[name]):
-            return "no legal mapping", "tiles of the groups with it have no legal mapping"
-        if not around[name]:
-            links = [link for link in run.workload.links() if name in (link.producer, link.consumer)]
-            obstacles = dict.fromkeys(link.obstacle.sentence for link in links if link.obstacle)
-            if not links:
-                return "no neighbour", "no other layer makes what it reads or reads what it makes"
-            if len(obstacles) and all(link.obstacle for link in links):
-                return "operators between", "; ".join(obstacles)
-            if run.cut:
-                return "no time", "planning ended before all groups with it were listed"
-            return "not in one go", "its neighbours pass their tiles to other layers, or wait for layers in between"
-        if run.over():
-            return "no time", "planning ended before groups with it were evaluated"
-        # pairs with a neighbour; a layer that makes a second operand is in larger groups only
-        smallest = min(len(nodes) for nodes, _ in around[name])
-        least, nodes = min(estimate(nodes, state.segment) for nodes, state in around[name] if len(nodes) == smallest)
-        if least == inf:
-            return "no room", "tiles of it and of a neighbour do not fit on the chip together"
-        size = "pair" if smallest == 2 else "small group"
-        return "no gain", (f"{' + '.join(nodes)}, the best {size} with it, is estimated to cost "
-                           f"{max(least, 0.0):.1%} more")
-
-    return tuple(LayerAlone(name, *reason(name)) for name in around)

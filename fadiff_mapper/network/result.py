@@ -13,7 +13,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
 from fadiff_mapper.fusion.estimates import Candidate
-from fadiff_mapper.fusion.prices import CoverPart, OperatingPoint, on_best_unit, other_reads
+from fadiff_mapper.fusion.prices import NOTHING, CoverPart, on_best_unit, other_reads, summed
 from fadiff_mapper.fusion.segments import links_within, over_all_runs
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
@@ -25,7 +25,7 @@ from fadiff_mapper.model.vector_cost import VectorCost, vector_costs
 from fadiff_mapper.network.one_design import by_node, resized_spec
 from fadiff_mapper.search.lower_bound.assemble import METRIC_NAMES, percent_above
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.workload import Operator, Totals, Workload
+from fadiff_mapper.workload import OperatingPoint, Operator, Workload
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,10 +95,6 @@ def plans_among(fuse: bool) -> str:
     return f"layers by themselves{groups}, within the design's constraints"
 
 
-NO_READS = Totals(0.0, 0)
-"""Energy and cycles of no reads at all, such as those of a network that joins no tensors."""
-
-
 @dataclass(frozen=True)
 class GroupInNetwork:
     """A fused group of a network's plan.
@@ -118,10 +114,10 @@ class GroupInNetwork:
     nodes: tuple[str, ...]
     group: FusedGroup
     cost: FusedCost
-    unfused: Totals
+    unfused: OperatingPoint
     sigma: tuple[float, ...]
     tiles: tuple[TileMapping, ...] = ()
-    left_out: Totals = NO_READS
+    left_out: OperatingPoint = NOTHING
 
 
 @dataclass(frozen=True)
@@ -192,13 +188,13 @@ class NetworkResult:
     hardware: Hardware
     layers: tuple[LayerInNetwork, ...]
     groups: tuple[GroupInNetwork, ...]
-    stats: Totals
-    unfused_stats: Totals
+    stats: OperatingPoint
+    unfused_stats: OperatingPoint
     history: tuple[dict[str, Any], ...]
     options: dict[str, Any]
     status: str
     time_s: float
-    joined: Totals = NO_READS
+    joined: OperatingPoint = NOTHING
     alone: tuple[LayerAlone, ...] = ()
     bound: float | None = None
     operators: tuple[OperatorInNetwork, ...] = ()
@@ -219,20 +215,19 @@ class NetworkResult:
                 f"plan, of {plans_among(self.options['fuse'])}")
 
     @property
-    def planned_joined(self) -> Totals:
+    def planned_joined(self) -> OperatingPoint:
         """The same in the plan, whose groups read some of these tensors on the chip."""
-        return Totals(self.joined.energy_pj - sum(group.left_out.energy_pj for group in self.groups),
-                      self.joined.cycles - sum(group.left_out.cycles for group in self.groups))
+        return self.joined.less(summed([group.left_out for group in self.groups]))
 
     @property
     def gain(self) -> float:
         """The share of the unfused EDP that fusion saves."""
         return 1 - self.stats.edp / self.unfused_stats.edp
 
-    def units(self) -> dict[str, Totals]:
+    def units(self) -> dict[str, OperatingPoint]:
         """Energy and cycles of each compute unit in the plan; none on a design without units."""
-        return {unit: Totals(sum(own.energy_pj for own in self.operators if own.unit == unit),
-                             round(sum(own.cycles for own in self.operators if own.unit == unit)))
+        return {unit: OperatingPoint(sum(own.energy_pj for own in self.operators if own.unit == unit),
+                                     round(sum(own.cycles for own in self.operators if own.unit == unit)))
                 for unit in dict.fromkeys(own.unit for own in self.operators)}
 
     @property
@@ -356,17 +351,17 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
     operators = {node.name: node.layer for node in workload.layers if node.layer}
     joined = other_reads(workload, results[0].spec, metric=options["metric"])
 
-    def one_by_one(names: Sequence[str]) -> Totals:
+    def one_by_one(names: Sequence[str]) -> OperatingPoint:
         """Energy and cycles of some layers one by one, all repeats together."""
-        return Totals(sum(operators[name].repeat * alone[name].stats.energy_pj for name in names),
-                      sum(operators[name].repeat * alone[name].stats.cycles for name in names))
+        return OperatingPoint(sum(operators[name].repeat * alone[name].stats.energy_pj for name in names),
+                              sum(operators[name].repeat * alone[name].stats.cycles for name in names))
 
-    def apart_from(part: CoverPart[EvaluatedGroup]) -> Totals:
+    def apart_from(part: CoverPart[EvaluatedGroup]) -> OperatingPoint:
         """The layers of a group one by one; on compute units with the operators between them."""
         layers, others = one_by_one(part.nodes), part.plan.candidate.left_out
         if not part.plan.cost.operators:
             return layers
-        return Totals(layers.energy_pj + others.energy_pj, layers.cycles + round(others.cycles))
+        return OperatingPoint(layers.energy_pj + others.energy_pj, layers.cycles + round(others.cycles))
 
     tiles: dict[int, tuple[TileMapping, ...]] = {}     # by group: equal segments share one, and its tiles
     outcomes = []
@@ -379,13 +374,14 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
             part.nodes, group, part.plan.cost, apart_from(part),
             tuple(sigma.get((link.producer, link.consumer), 1.0) for link in links_within(workload, part.nodes)),
             tuple(replace(tile, node=name) for tile, name in zip(tiles[id(group)], names, strict=True)),
-            Totals(part.plan.candidate.left_out.energy_pj, round(part.plan.candidate.left_out.cycles))))
+            OperatingPoint(part.plan.candidate.left_out.energy_pj, round(part.plan.candidate.left_out.cycles))))
     layers_alone = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
-    stats = unfused = Totals(layers_alone.energy_pj + joined.energy_pj, layers_alone.cycles + round(joined.cycles))
+    stats = unfused = OperatingPoint(layers_alone.energy_pj + joined.energy_pj,
+                                     layers_alone.cycles + round(joined.cycles))
     if outcomes:
         fused = {name for outcome in outcomes for name in outcome.nodes}
         left = one_by_one([name for name in operators if name not in fused])
-        stats = Totals(
+        stats = OperatingPoint(
             left.energy_pj + sum(outcome.cost.energy_pj - outcome.left_out.energy_pj for outcome in outcomes)
             + joined.energy_pj,
             left.cycles + round(sum(outcome.cost.cycles - outcome.left_out.cycles for outcome in outcomes))
@@ -393,7 +389,7 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
     layers = tuple(LayerInNetwork(entry.nodes, entry.times, result)
                    for entry, result in zip(workload.distinct(), results, strict=True))
     return NetworkResult(workload, hardware, layers, tuple(outcomes), stats, unfused, tuple(history), options, status,
-                         time_s, Totals(joined.energy_pj, round(joined.cycles)), apart, bound,
+                         time_s, OperatingPoint(joined.energy_pj, round(joined.cycles)), apart, bound,
                          _operators(workload, hardware, outcomes, options["metric"]))
 
 

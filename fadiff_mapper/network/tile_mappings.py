@@ -126,14 +126,13 @@ SearchKey = tuple[Hashable, TileStrategy, tuple[float, ...]]
 TileOutcomes = dict[SearchOptions, dict[SearchKey, "SearchOutcome | None"]]
 """Outcomes of searches, without their histories, by effort and tile; None where a tile contradicts its constraints."""
 
-BestStrategies = dict[str, str]
-"""Name of the best strategy of each layer, by `TileShape.layer`, where a thorough search has compared them."""
-
 
 @dataclass
 class TileMemory:
-    """Outcomes and prepared layers that all searches of tiles of one network on one design share."""
+    """What all searches of tiles of one network on one design share."""
 
+    # name of the best strategy of each layer, by `TileShape.layer`, where a thorough search has compared them
+    strategies: dict[str, str] = field(default_factory=dict)
     outcomes: TileOutcomes = field(default_factory=dict)  # outcomes of the searches made so far
     evaluations: TileEvaluations = field(default_factory=TileEvaluations)  # exact evaluations of tiles made so far
     # whole layers prepared for evaluation, with a text that is equal for equal layers under equal constraints
@@ -198,7 +197,7 @@ class TileShape:
 
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
                   sums: tuple[float, float], effort: TileEffort, stopped: Callable[[], bool] = lambda: False,
-                  known: BestStrategies | None = None, memory: TileMemory | None = None) -> list[FusedGroup | None]:
+                  memory: TileMemory | None = None) -> list[FusedGroup | None]:
     """Searches mappings for all tiles of some groups, side by side; each minimises its share in the network's sums.
 
     Args:
@@ -208,16 +207,15 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
         sums: Energy and cycles of the network.
         effort: Effort of the searches.
         stopped: Asked again and again; once true, the searches end with what they have.
-        known: Strategies to begin with; those that a thorough search finds best are added.
-        memory: Searches made before, which are not made again; new ones are added.
+        memory: Searches made before, which are not made again, and best strategies, with which searches begin; new
+            ones are added.
 
     Returns:
         The groups with the best mapping for every tile of every layer, None where some tile has no legal one.
     """
     memory = TileMemory() if memory is None else memory
-    known = {} if known is None else known
     wanted = [_tile_shapes(hardware, group, own, sums, memory) for group, own in zip(groups, specs, strict=True)]
-    found = iter(_searched([tile for group in wanted for tile in group], effort, stopped, known, memory))
+    found = iter(_searched([tile for group in wanted for tile in group], effort, stopped, memory))
     result = []
     for group, tiles in zip(groups, wanted, strict=True):
         mappings = [_best(tile, next(found).values(), memory.mappings) for tile in tiles]
@@ -228,7 +226,7 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     return result
 
 
-def strategies_known(group: FusedGroup, known: BestStrategies) -> bool:
+def strategies_known(group: FusedGroup, known: Mapping[str, str]) -> bool:
     """Whether the best strategies of all layers of a group are known, so that comparing them would find nothing new."""
     return all(_layer_key(group, index) in known for index in range(len(group.layers)))
 
@@ -256,7 +254,7 @@ def _best(tile: TileShape, outcomes: Iterable[SearchOutcome], known: dict[int, L
     return known[id(best)]
 
 
-def _searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[], bool], known: BestStrategies,
+def _searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[], bool],
               memory: TileMemory) -> list[dict[TileStrategy, SearchOutcome]]:
     """Searches some tiles side by side; notes the best strategies of layers for which all are compared.
 
@@ -265,6 +263,7 @@ def _searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[
         legal, of the others.
     """
     found: list[dict[TileStrategy, SearchOutcome]] = [{} for _ in tiles]
+    known = memory.strategies
 
     def search(wanted: Sequence[Sequence[TileStrategy]], options: SearchOptions) -> None:
         pairs = [(own, tile, strategy) for own, tile, strategies in zip(found, tiles, wanted, strict=True)
@@ -421,7 +420,7 @@ def with_residents(constraints: Constraints, problem: Problem, held: Sequence[Re
         whole = strategy.whole or not resident.handed or resident.shares
         moving = space_of(problem, resident.space).dimensions if whole else frozenset()
         for index in range(home + 1, len(levels)):
-            levels[index] = _fixed(levels[index], moving)
+            levels[index] = replace(levels[index], temporal=_ones(levels[index].temporal, moving))
             if resident.shares:     # other loops would have several instances hold, or add to, the same words
                 levels[index] = replace(levels[index], spatial=_ones(levels[index].spatial, problem.dimensions))
         for index, dim, number in resident.shares:
@@ -457,13 +456,9 @@ def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: 
         if strategy.sums == "in turn" and index > home:
             result[index] = _innermost(result[index], problem)
         else:
-            result[index] = _fixed(result[index], summed if strategy.sums == "inside" else output.dimensions)
+            ones = summed if strategy.sums == "inside" else output.dimensions
+            result[index] = replace(result[index], temporal=_ones(result[index].temporal, ones))
     return result
-
-
-def _fixed(level: LevelConstraints, dims: Iterable[str]) -> LevelConstraints:
-    """Temporal loops over some dimensions are 1."""
-    return replace(level, temporal=_ones(level.temporal, dims))
 
 
 def _ones(loops: LoopConstraint, dims: Iterable[str]) -> LoopConstraint:
@@ -482,28 +477,17 @@ def _innermost(level: LevelConstraints, problem: Problem) -> LevelConstraints:
     taps = {term.dimension for space in problem.dataspaces for rank in space.ranks if len(rank) > 1 for term in rank}
     between = sorted(summed - {*loops.inner, *loops.outer}, key=lambda dim: (dim not in taps, dim))
     misplaced = {dim for dim in loops.inner if dim not in summed} | {dim for dim in loops.outer if dim in summed}
-    return _fixed(replace(level, temporal=replace(loops, inner=(*loops.inner, *between))), misplaced)
+    return replace(level, temporal=_ones(replace(loops, inner=(*loops.inner, *between)), misplaced))
 
 
 def cut_to_tile(constraints: Constraints, problem: Problem) -> Constraints:
-    """The constraints of a layer with fixed factors and minima that a tile cannot have cut to the tile's extents.
+    """The constraints of a layer with fixed factors and minima that a tile cannot have cut to the tile's extents."""
+    bounds = problem.bounds
 
-    The same object where nothing is cut.
-    """
-    levels = []
-    for level in constraints.levels:
-        temporal, spatial = (_cut_loops(loops, problem.bounds) for loops in (level.temporal, level.spatial))
-        unchanged = temporal is level.temporal and spatial is level.spatial
-        levels.append(level if unchanged else replace(level, temporal=temporal, spatial=spatial))
-    unchanged = all(cut is level for cut, level in zip(levels, constraints.levels, strict=True))
-    return constraints if unchanged else replace(constraints, levels=tuple(levels))
+    def cut(loops: LoopConstraint) -> LoopConstraint:
+        return replace(loops, fixed={dim: value if bounds[dim] % value == 0 else bounds[dim]
+                                     for dim, value in loops.fixed.items()},
+                       minimum={dim: min(value, bounds[dim]) for dim, value in loops.minimum.items()})
 
-
-def _cut_loops(loops: LoopConstraint, bounds: Mapping[str, int]) -> LoopConstraint:
-    """`cut_to_tile` of the temporal or spatial loops of one level."""
-    if (all(bounds[dim] % value == 0 for dim, value in loops.fixed.items())
-            and all(value <= bounds[dim] for dim, value in loops.minimum.items())):
-        return loops
-    return replace(loops, fixed={dim: value if bounds[dim] % value == 0 else bounds[dim]
-                                 for dim, value in loops.fixed.items()},
-                   minimum={dim: min(value, bounds[dim]) for dim, value in loops.minimum.items()})
+    return replace(constraints, levels=tuple(replace(level, temporal=cut(level.temporal), spatial=cut(level.spatial))
+                                             for level in constraints.levels))

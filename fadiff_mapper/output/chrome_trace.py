@@ -8,14 +8,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.inputs.native.arch import cycle_seconds
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.output.layer_views import layer_views
-
-if TYPE_CHECKING:
-    from fadiff_mapper.network.result import NetworkResult
 
 GROUPS = "fused groups"  # the row of a plan's trace in which each group is one slice
 

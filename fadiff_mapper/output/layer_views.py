@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fadiff_mapper.fusion.group_cost import NOC
 from fadiff_mapper.model.stats import counted, network_energy
-
-if TYPE_CHECKING:
-    from fadiff_mapper.network.result import NetworkResult
+from fadiff_mapper.network.result import NetworkResult
 
 MOVES = ("reads", "fills", "updates")
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fadiff_mapper.base.atomic_files import write_files
 from fadiff_mapper.base.deadline import Over, never
@@ -18,16 +18,13 @@ from fadiff_mapper.base.text_formats import json_text, paragraph
 from fadiff_mapper.fusion import FusedGroup, FusedLink, Stay
 from fadiff_mapper.fusion.fused_group import Hardware
 from fadiff_mapper.inputs.yaml.dump import dump
-from fadiff_mapper.network.result import NetworkResult, plans_among
+from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork, NetworkResult, plans_among
 from fadiff_mapper.output.chrome_trace import plan_trace
 from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml
 from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.output.run_files import course, reproducing_files, run_files
 from fadiff_mapper.workload import coverage
 from fadiff_mapper.workload.window_slide import WindowSlide
-
-if TYPE_CHECKING:
-    from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork
 
 
 def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:

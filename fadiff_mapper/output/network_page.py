@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice, product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -21,6 +21,7 @@ from fadiff_mapper.fusion.fused_group import FusedGroup, Stay
 from fadiff_mapper.fusion.group_cost import evaluate_tiles
 from fadiff_mapper.fusion.group_legality import live_words, live_words_by_layer
 from fadiff_mapper.fusion.tile_steps import DimSpan, intermediates, layer_steps, operand_words, space_of
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.output.drawing import (
     COLOURS,
     COUNT,
@@ -52,9 +53,6 @@ from fadiff_mapper.output.layer_views import (
 from fadiff_mapper.output.roofline import RooflinePoint, draw_roofline
 from fadiff_mapper.output.run_files import versions
 from fadiff_mapper.workload import Node, coverage
-
-if TYPE_CHECKING:
-    from fadiff_mapper.network.result import NetworkResult
 
 WIDTH, NAMES = 1080.0, 176.0  # pixels of the drawings' width (the graph may be wider), and of the names on their left
 
@@ -440,7 +438,7 @@ def network_html(result: NetworkResult) -> str:
 
 
 def _figures(planned: Any, before: Any) -> list[dict[str, Any]]:
-    """EDP, energy and cycles of two `Totals` or costs."""
+    """EDP, energy and cycles of two operating points or costs."""
     return [_figure("EDP", planned.edp, before.edp, EDP),
             _figure("energy", planned.energy_pj, before.energy_pj, ENERGY),
             _figure("cycles", planned.cycles, before.cycles, COUNT)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,13 +12,11 @@ from matplotlib.figure import Figure
 from fadiff_mapper.base.text_formats import html_table, paragraph
 from fadiff_mapper.inputs.spec.spec import metric_of
 from fadiff_mapper.model.stats import Stats
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.output.layer_views import LayerShare, layer_views
 from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.search.lower_bound.assemble import sentence
-
-if TYPE_CHECKING:
-    from fadiff_mapper.network.result import NetworkResult
-    from fadiff_mapper.search.result import Result
+from fadiff_mapper.search.result import Result
 
 METRICS = {"edp": "EDP (pJ * cycles)", "energy": "energy (pJ)", "delay": "cycles",
            "last_level_accesses": "last level accesses (words)"}

@@ -11,8 +11,8 @@ import numpy as np
 
 from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.base.version import __version__
+from fadiff_mapper.inputs.load import merged_input
 from fadiff_mapper.inputs.native.mapping import literal_mapping
-from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.native.tables import art_tree, ert_tree
 from fadiff_mapper.inputs.spec.mapping import Mapping, with_residual
 from fadiff_mapper.inputs.spec.spec import Spec

@@ -17,14 +17,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations, product
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, Projection, Ranks
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.search.mapspace.build import NONE, FactorTables, MapSpace, factor_tables
+from fadiff_mapper.search.mapspace.build import FactorTables, MapSpace, factor_tables
+
+if TYPE_CHECKING:
+    from fadiff_mapper.model.sparse_design import SparseDesign
 
 MOST_ORDERS = 5040
 """Candidate orders of one level: all rankings of seven data spaces; of more rankings so many are drawn at random."""
@@ -169,62 +172,42 @@ def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator |
     """One random set of decisions per column of a batch of B, a multiple of the members.
 
     The first column of each member keeps every data space if it may, the second bypasses them if it may inside the
-    outermost level, the others keep at random. Without a generator the draws are the same for all families with equally
-    many candidates.
-    """
-    counts = tuple((orders.shape[1], placed.order.shape[1])
-                   for orders, placed in zip(family.orders, family.layouts, strict=True))
-    many = len(family.spaces), counts, tuple(level for level, _ in family.keeps), batch
-    (order, layout), kept = _draws(*many, rng) if rng else _same_draws(*many)
-    keep = family.spaces[0].keep[..., None].repeat(batch, axis=-1)
-    for (level, t), column in zip(family.keeps, kept, strict=True):
-        keep[level, t] = column
-
-    def picked(candidates: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
-        table = np.concatenate([level.reshape(-1, level.shape[-1]) for level in candidates])
-        return np.ascontiguousarray(table[rows].swapaxes(1, 2))
-
-    return DiscreteDecisions(picked(family.orders, order), keep,
-                             picked([placed.on_y for placed in family.layouts], layout),
-                             picked([placed.order for placed in family.layouts], layout))
-
-
-def _draws(members: int, counts: tuple[tuple[int, int], ...], keeps: tuple[int, ...], batch: int,
-           rng: np.random.Generator | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Candidates picked at random for every column: of `counts` orders and layouts at each level, and `keeps`.
-
-    Returns rows of the orders (0) and the layouts (1) of all levels, and in a level of all members, one after the
-    other, [2, L, B]; and for each keep-or-bypass decision whether the data space is kept, [B].
+    outermost level, the others keep at random. Without a generator the draws are those of the seed 0.
     """
     rng = rng or np.random.default_rng(0)
-    member, column = np.divmod(np.arange(batch), batch // members)
-    rows, before = np.empty((2, len(counts), batch), dtype=np.int64), np.zeros(2, dtype=np.int64)
-    for level, numbers in enumerate(counts):
-        for kind, number in enumerate(numbers):
-            rows[kind, level] = before[kind] + member * number + rng.integers(0, number, batch)
-        before += members * np.array(numbers)
-    return rows, [np.select([column == 0, column == 1], [True, level == len(counts) - 1], rng.random(batch) < KEPT)
-                  for level in keeps]
+    member, column = np.divmod(np.arange(batch), batch // len(family.spaces))
+    keep = family.spaces[0].keep[..., None].repeat(batch, axis=-1)
+    order, spatial_order = np.empty((2, len(keep), family.orders[0].shape[-1], batch), dtype=np.int64)
+    on_y = np.empty(order.shape, dtype=np.bool_)
+    for level, (orders, layouts) in enumerate(zip(family.orders, family.layouts, strict=True)):
+        order[level] = orders[member, rng.integers(0, orders.shape[1], batch)].T
+        layout = rng.integers(0, layouts.order.shape[1], batch)
+        on_y[level], spatial_order[level] = layouts.on_y[member, layout].T, layouts.order[member, layout].T
+    for level, t in family.keeps:
+        keep[level, t] = rng.random(batch) < KEPT
+        keep[level, t, column == 0], keep[level, t, column == 1] = True, level == len(keep) - 1
+    return DiscreteDecisions(order, keep, on_y, spatial_order)
 
 
-_same_draws = lru_cache(maxsize=REMEMBERED)(_draws)
-"""Draws from the first seed, cached: they save time in light searches."""
-
-
-def first_of(family: LayerFamily, member: int) -> Nest | None:
+def first_of(family: LayerFamily, member: int, sparse: SparseDesign | None = None) -> Nest | None:
     """A legal mapping of a member, found at once, with as much as possible in the outermost loops; None if none is
     found.
 
-    Its tiles (of `FactorTables.outermost`) are as small as the constraints allow, so that capacities likely hold. It is
-    one row; constraints on parallelism exclude it.
+    Its tiles are as small as the constraints allow, so that capacities likely hold: from the innermost place outwards
+    each takes the smallest divisor that the places further out can complete to the bound. It is one row; constraints on
+    parallelism exclude it.
     """
     tables = family.factors
-    number = tables.outermost[member]
-    if family.spaces[member].constraints.min_parallelism or (number == NONE).any():
+    left, every, numbers = tables.bound[member], np.arange(tables.bound.shape[1]), list[np.ndarray]()
+    if family.spaces[member].constraints.min_parallelism or not (
+            tables.completable[member, 0, every, left].any(axis=-1).all()):
         return None
+    for place in tables.completable[member]:
+        numbers.append(place[every, left].argmax(axis=-1))
+        left = tables.quotient[member, every, left, numbers[-1]]
     batch = TRIED * len(family.spaces)
-    factors = tables.divisor[member, np.arange(number.shape[1]), number][..., None].repeat(batch, axis=-1)
+    factors = tables.divisor[member, every, np.stack(numbers)][..., None].repeat(batch, axis=-1)
     nest = Nest(factors[1::2], factors[0::2], *random_decisions(family, batch)).take(
         slice(TRIED * member, TRIED * (member + 1)))
-    legal = np.flatnonzero(score(family.layer, nest).legal)
+    legal = np.flatnonzero((sparse.score(nest) if sparse else score(family.layer, nest)).legal)
     return nest.take(legal[:1]) if len(legal) else None

@@ -123,8 +123,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
     stream = ResultStream(specs, tasks, options, on_progress, on_better, on_end, deadline, late, start)
     for index, task in enumerate(tasks if on_better else ()):  # a first mapping before the search, if one is known
-        nest = first_of(task.family, 0)
-        if nest is not None and (task.sparse is None or task.sparse.score(nest).legal[0]):
+        nest = first_of(task.family, 0, task.sparse)
+        if nest is not None:
             stream.send(index, nest)
     reports = sum(stream.handings) / max(len(stream.handings), 1) * len(specs)  # seconds of the last ones, as expected
     last = max(deadline - reports, time.monotonic() + least)

@@ -5,7 +5,7 @@ Dense designs load no sparse module here, so that a first mapping is written at 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -44,9 +44,7 @@ class MappingTask:
                                                 # its share energy / E + delay / T, to first order its part in the
                                                 # network's EDP (`fusion.prices`), is minimised in place of the metrics.
                                                 # Infinite if they do not count; None: the metrics of the options
-    sparse: SparseDesign | None = None          # The layer on its sparse design; None for a dense design. `layer` and
-                                                # `space` then have the capacities of `with_room_for_zeros` and the
-                                                # shares of `expected_shares`, for the descent
+    sparse: SparseDesign | None = None          # The layer on its sparse design; None for a dense design
 
     @cached_property
     def family(self) -> LayerFamily:
@@ -71,10 +69,8 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, room: Ro
     """
     layer, sparse = layer or layer_of(spec), None
     if spec.sparse is not None and spec.sparse.applied:
-        from fadiff_mapper.model.sparse_design import expected_shares, prepare_sparse, with_room_for_zeros
+        from fadiff_mapper.model.sparse_design import prepare_sparse
         sparse = prepare_sparse(layer, spec.sparse, spec.tables)
-        roomy = layer_of(replace(spec, arch=with_room_for_zeros(spec.arch, spec.problem, spec.sparse)))
-        layer = replace(roomy, shares=expected_shares(sparse))
     space = build_mapspace(layer.arch, spec.problem, spec.constraints if constraints is None else constraints)
     return MappingTask(layer, space, None, room, sums, sparse)
 
@@ -85,7 +81,7 @@ def checked_task(spec: Spec, layer: PreparedLayer | None = None, over: Over = ne
         raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
                           "files; accepted: names of one letter")
     task = mapping_task(spec, layer=layer)
-    if first_of(task.family, 0) is not None:
+    if first_of(task.family, 0, task.sparse) is not None:
         return task  # a legal mapping proves, faster than a search for contradictions, that there is none
     if contradictions := conflicts(task.space, over):
         raise FadiffError("\n".join(f"no mapping can meet the constraints: {reason}" for reason in contradictions))

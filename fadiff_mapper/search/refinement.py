@@ -139,7 +139,7 @@ class Refinement:
         if starts is not None:
             self.chains.start_at(nest_arrays(starts))
         self.chains.start_random(max(0, self.effort.chains - (starts.batch if starts is not None else 0)))
-        if self.chains.best_value >= ILLEGAL and (first := first_of(family, member)) is not None:
+        if self.chains.best_value >= ILLEGAL and (first := first_of(family, member, task.sparse)) is not None:
             self.chains.start_at(nest_arrays(first))  # so that a stopped search has a mapping to return
         self.report()
 

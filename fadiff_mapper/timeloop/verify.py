@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.load import load
-from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.load import load, merged_input
 from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec

@@ -23,7 +23,7 @@ Importing this package needs neither torch nor onnx; only the readers of their m
 """
 
 from fadiff_mapper.workload.coverage import Coverage, coverage
-from fadiff_mapper.workload.graph import Distinct, Folded, NotUnderstood, Totals, Workload, build_workload
+from fadiff_mapper.workload.graph import Distinct, Folded, NotUnderstood, OperatingPoint, Workload, build_workload
 from fadiff_mapper.workload.node import Node, Window
 from fadiff_mapper.workload.operator import Operator, make_operator
 from fadiff_mapper.workload.producer_consumer import AxisMap, Link
@@ -31,6 +31,6 @@ from fadiff_mapper.workload.tensor_axes import AxisPiece
 from fadiff_mapper.workload.tensor_routes import Obstacle
 
 __all__ = [
-    "AxisMap", "AxisPiece", "Coverage", "Distinct", "Folded", "Link", "Node", "NotUnderstood", "Obstacle", "Operator",
-    "Totals", "Window", "Workload", "build_workload", "coverage", "make_operator",
+    "AxisMap", "AxisPiece", "Coverage", "Distinct", "Folded", "Link", "Node", "NotUnderstood", "Obstacle",
+    "OperatingPoint", "Operator", "Window", "Workload", "build_workload", "coverage", "make_operator",
 ]

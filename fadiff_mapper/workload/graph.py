@@ -64,16 +64,24 @@ class Folded:
 
 
 @dataclass(frozen=True)
-class Totals:
-    """Cost of a network, layer by layer: energy in pJ and cycles, each summed over all runs of all layers."""
+class OperatingPoint:
+    """Energy in pJ and cycles of a network, or of a part of it, each summed over all runs."""
 
     energy_pj: float
-    cycles: int
+    cycles: float
 
     @property
     def edp(self) -> float:
         """Energy-delay product of the two sums in pJ * cycles, the objective of FADiff (not the sum of products)."""
         return self.energy_pj * self.cycles
+
+    def times(self, count: int) -> OperatingPoint:
+        """The part, run so many times."""
+        return OperatingPoint(count * self.energy_pj, count * self.cycles)
+
+    def less(self, other: OperatingPoint) -> OperatingPoint:
+        """The part without another one."""
+        return OperatingPoint(self.energy_pj - other.energy_pj, self.cycles - other.cycles)
 
 
 @dataclass(frozen=True)
@@ -151,14 +159,14 @@ class Workload:
         return tuple(NotUnderstood(node.name, node.what, node.macs, node.possible,
                                    None if node.macs is None else node.macs / total) for node in unknown)
 
-    def totals(self, costs: Sequence[tuple[float, int]]) -> Totals:
+    def totals(self, costs: Sequence[tuple[float, int]]) -> OperatingPoint:
         """Energy and cycles of the network from the costs of its problems.
 
         `costs` are (energy in pJ, cycles) of one run of each of `distinct()`, in that order.
         """
         entries = list(zip(self.distinct(), costs, strict=True))
-        return Totals(sum(entry.times * energy for entry, (energy, _) in entries),
-                      sum(entry.times * cycles for entry, (_, cycles) in entries))
+        return OperatingPoint(sum(entry.times * energy for entry, (energy, _) in entries),
+                              sum(entry.times * cycles for entry, (_, cycles) in entries))
 
 
 def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = (),

@@ -9,7 +9,8 @@ from benchmarks.agatf.autoencoder import EMBEDDED
 from benchmarks.agatf.embedded_space import EmbeddedSpace, architecture, capacity, lanes, shape_penalties
 from benchmarks.agatf.fusion_space import FusionSpace, SpaceGroup
 from fadiff_mapper import load_network
-from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint
+from fadiff_mapper.fusion.prices import NOTHING
+from fadiff_mapper.workload import OperatingPoint
 
 pytest.importorskip("sklearn", reason="the cost model is a random forest of scikit-learn")
 

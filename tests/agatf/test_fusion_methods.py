@@ -31,7 +31,7 @@ from benchmarks.agatf.fusion_game import FusionGame
 from benchmarks.agatf.fusion_space import FusionSpace, Nodes, space_of_points
 from benchmarks.agatf.operator_features import operator_features
 from fadiff_mapper import Workload, load_network
-from fadiff_mapper.fusion.prices import OperatingPoint
+from fadiff_mapper.workload import OperatingPoint
 
 LAYERS = 6
 

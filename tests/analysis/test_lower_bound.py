@@ -26,7 +26,7 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.search.lower_bound import least_traffic, parallel
 from fadiff_mapper.search.lower_bound.assemble import LowerBound, lower_bound
-from fadiff_mapper.search.lower_bound.least_traffic import bound_inputs, merged, undominated
+from fadiff_mapper.search.lower_bound.least_traffic import bound_inputs, undominated
 from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace
 
 ANCHORS = Path(__file__).parents[3] / "shared" / "anchors" / "layers.json"
@@ -66,7 +66,6 @@ def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: l
     inner = [LevelConstraints()] * (len(levels) - 1) if free else said[:-1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(least_traffic, "MOST_TILES", most)
-        patch.setattr(least_traffic, "MOST_ALTERNATIVES", most)
         patch.setattr(parallel, "MOST_STATES", states)
         patch.setattr(parallel, "_states", parallel._states.__wrapped__)    # nothing remembered
         bound = lower_bound(layer, build_mapspace(arch, case.problem, Constraints((*inner, said[-1]))))
@@ -104,18 +103,6 @@ def test_of_few_alternatives_all_that_another_one_undercuts_are_left_out(rows: l
     front = {tuple(column) for column in undominated(np.array(rows, dtype=np.float64).T).T}
     assert front == {row for row in set(rows) if not any(
         other != row and all(a <= b for a, b in zip(other, row, strict=True)) for other in rows)}
-
-
-@given(st.lists(st.lists(st.integers(0, 999), min_size=3, max_size=3), min_size=1, max_size=80),
-       st.lists(st.floats(0, 10), min_size=3, max_size=3))
-def test_merged_alternatives_are_few_and_none_is_dearer(rows: list[list[int]], prices: list[float]) -> None:
-    points = np.array(rows, dtype=np.float64).T
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(least_traffic, "MOST_ALTERNATIVES", 5)
-        few = merged(points)
-    assert few.shape[1] <= 5
-    assert all((few <= column[:, None]).all(axis=0).any() for column in points.T)
-    assert (np.array(prices) @ few).min() <= (np.array(prices) @ points).min() * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("design", ["gemmini_large", "simba_like"])

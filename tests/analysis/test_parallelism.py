@@ -10,7 +10,6 @@ import pytest
 from small_specs import matmul, space, whole_space
 from small_specs import product as matrix_product
 
-from fadiff_mapper.base.deadline import never
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.search.lower_bound import parallel
@@ -40,7 +39,7 @@ def test_every_choice_of_factors_has_a_state_that_reaches_it(most: int, monkeypa
     random, merged = Random(0), 0
     for _ in range(60):
         loops = drawn_loops(random)
-        found = parallel._states.__wrapped__(loops, TENSORS, never)
+        found = parallel._states.__wrapped__(loops, TENSORS)
         merged += len(found.macs) == 1
         for choice in product(*(product(loop.factors, loop.axes) for loop in loops)):
             units, sharing, fits = {"X": 1, "Y": 1}, np.ones(TENSORS), True

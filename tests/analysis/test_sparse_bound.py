@@ -8,12 +8,12 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from kernel_parts import parts
 from recorded_cases import Json, recording
 from sparse_inputs import SPARSE, recorded_specs
 
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.problem import Bits
-from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.search.lower_bound.assemble import sparse_lower_bound
 from fadiff_mapper.search.lower_bound.least_shares import least_sent
@@ -60,7 +60,7 @@ def test_no_mapping_undercuts_the_bound_of_a_sparse_design(design: str, bits: Se
         bound = sparse_lower_bound(task.sparse, task.space)
         if bound is None:
             continue
-        *arrays, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), RANDOM, 3)
+        *arrays, _, _ = parts.random_points(task.layer.compiled, compiled_space(task.family, 0), RANDOM, 3)
         scores = task.sparse.score(Nest(*arrays))
         energy, cycles = scores.energy[scores.legal], scores.cycles[scores.legal]
         compared += len(energy)

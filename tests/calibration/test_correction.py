@@ -204,7 +204,7 @@ def test_the_choice_by_corrected_cycles_is_no_worse_than_its_start_or_any_neighb
     calibration = Calibration("gemmini", task.layer.arch.level_names(), 1.0, PRICES, 2.0, GOOD)
     (outcome,) = search_all([task], options)
     best, corrected = calibrated_choice(task, outcome.nest, calibration, options)
-    near = Nest(*_kernel.all_neighbours(task.layer.compiled, compiled_space(task.family, 0), nest_arrays(best), 0)[:6])
+    near = Nest(*parts.all_neighbours(task.layer.compiled, compiled_space(task.family, 0), nest_arrays(best), 0)[:6])
 
     def edp(nest: Nest) -> np.ndarray:
         scores = score(task.layer, nest)

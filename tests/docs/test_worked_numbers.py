@@ -12,7 +12,7 @@ from fused_groups import conv, group
 
 from fadiff_mapper import SearchOptions, evaluate, load, map_layer
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, OperatingPoint, partition
+from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, partition
 from fadiff_mapper.fusion.tile_steps import intermediate_words, layer_steps, outlasting_words
 from fadiff_mapper.gradient.gumbel_softmax import ALPHA
 from fadiff_mapper.kernel import _kernel
@@ -22,6 +22,7 @@ from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.explanation.count_breakdown import explain_counts
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
 from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.workload import OperatingPoint
 
 
 def product(loops: dict[str, tuple[str, str]], regs: bool = False, bypass: str = "", **buffer: float) -> Stats:

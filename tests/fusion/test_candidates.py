@@ -41,7 +41,7 @@ from fadiff_mapper.fusion.estimates import (
     revised,
 )
 from fadiff_mapper.fusion.group_cost import group_cost
-from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, WordCosts, summed
+from fadiff_mapper.fusion.prices import NetworkPrice, WordCosts, summed
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.fusion.tile_steps import intermediate_words, operand_words, outlasting_words, space_of
 from fadiff_mapper.inputs.spec.problem import Problem
@@ -55,6 +55,7 @@ from fadiff_mapper.network.tile_mappings import (
     LIGHT,
     THOROUGH,
     ResidentTile,
+    TileMemory,
     TileStrategy,
     cut_to_tile,
     with_mappings,
@@ -65,7 +66,7 @@ from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.mapspace.build import build_mapspace
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 SUMS = (1e9, 1e6)
@@ -374,9 +375,9 @@ def test_a_thorough_search_notes_the_best_strategies_and_others_begin_with_them(
     hardware, _, _ = products()
     known: dict[str, str] = {}
     group, specs = found(1)[0].group, [product_specs()[1]]
-    (thorough,) = with_mappings(hardware, [group], specs, SUMS, THOROUGH, known=known)
+    (thorough,) = with_mappings(hardware, [group], specs, SUMS, THOROUGH, memory=TileMemory(known))
     assert len(known) == len(group.layers) and set(known.values()) <= {strategy.name for strategy in TileStrategy}
-    (light,) = with_mappings(hardware, [group], specs, SUMS, LIGHT, known=known)
+    (light,) = with_mappings(hardware, [group], specs, SUMS, LIGHT, memory=TileMemory(known))
     assert thorough and light
     assert group_cost(hardware, light).edp <= 1.05 * group_cost(hardware, thorough).edp
 

@@ -165,7 +165,7 @@ def case(rng: random.Random) -> None:
     space = small_space(residuals=rng.random() < 0.3)
     space = changed_table(space, rng) if which == "space" else space
     layer, same = layer_of(table), layer_of(layer_table())
-    nest = list(_kernel.random_points(same, space_of(same, small_space()), BATCH, rng.randrange(1000))[:6])
+    nest = list(parts.random_points(same, space_of(same, small_space()), BATCH, rng.randrange(1000))[:6])
     if which == "nest":
         nest += [nest[0].copy(), nest[1].copy()] if rng.random() < 0.4 else []
         at = rng.randrange(len(nest))
@@ -178,9 +178,9 @@ def case(rng: random.Random) -> None:
                               rng.random() < 0.5),
         lambda: _kernel.traffic(layer, nest, rng.random() < 0.5),
         lambda: parts.tile_walk(layer, nest, small, small),
-        lambda: _kernel.random_points(layer, space_of(layer, space), small, 1),
+        lambda: parts.random_points(layer, space_of(layer, space), small, 1),
         lambda: parts.random_neighbours(layer, space_of(layer, space), nest, small, 1),
-        lambda: _kernel.all_neighbours(layer, space_of(layer, space), nest, 1),
+        lambda: parts.all_neighbours(layer, space_of(layer, space), nest, 1),
         lambda: parts.layouts_fitted(layer, space_of(layer, space), nest, 1),
         lambda: chains_calls(layer, space, nest, rng)))()
 

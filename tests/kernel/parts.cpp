@@ -90,6 +90,53 @@ static Array<double> hops(const Array<std::int64_t>& group, int width, int heigh
     return Array<double>(grid.hops.size(), grid.hops.data());
 }
 
+// Points as the arrays of a Nest, the numbers of their divisors [P][D][B], and the column that each came from [B].
+static py::tuple points_of(const Layer& layer, const MapSpace& space, const std::vector<Point>& points,
+                           const std::vector<std::int64_t>& row) {
+    const std::size_t size = points.size();
+    Array<std::int64_t> number({std::size_t(layer.places()), std::size_t(layer.dims), size});
+    std::vector<const Mapping*> mappings;
+    for (std::size_t b = 0; b < size; ++b) {
+        mappings.push_back(&points[b].mapping);
+        for (std::size_t at = 0; at < points[b].number.size(); ++at) number.mutable_data()[at * size + b] = points[b].number[at];
+    }
+    return nest_arrays(layer, mappings, space.residual()) + py::make_tuple(number, Array<std::int64_t>(row.size(), row.data()));
+}
+
+// What `change(point, random, take)` hands to `take` for every mapping of a batch, in the form of `points_of`.
+template <typename Change>
+static py::tuple changed(const Layer& layer, const MapSpace& space, const py::sequence& nest, std::uint64_t seed, Change change) {
+    need_layer_of(space, layer);
+    const Batch batch = batch_of(layer, nest);
+    Random random(seed);
+    std::vector<Point> points;
+    std::vector<std::int64_t> row;
+    for (std::size_t b = 0; b < batch.size; ++b)
+        change(point_of(layer, space, mapping_of(layer, batch, b)), random,
+               [&](const Point& point) { points.push_back(point), row.push_back(b); });
+    return points_of(layer, space, points, row);
+}
+
+static py::tuple random_points(const Layer& layer, const MapSpace& space, int count, std::uint64_t seed) {
+    need_layer_of(space, layer);
+    Random random(seed);
+    std::vector<Point> points(std::max(count, 0), Point(layer));
+    std::vector<std::int64_t> row(points.size());
+    for (std::size_t b = 0; b < points.size(); ++b) draw_point(layer, space, int(b), random, points[b]), row[b] = b;
+    return points_of(layer, space, points, row);
+}
+
+static py::tuple all_neighbours(const Layer& layer, const MapSpace& space, const py::sequence& nest, std::uint64_t seed) {
+    return changed(layer, space, nest, seed, [&](const Point& from, Random& random, auto take) {
+        Point point = from;
+        each_neighbour(layer, space, from, random, [&](const Changes& changes) {
+            apply(space, changes, point);
+            take(point);
+            take_back(space, from, changes, point);
+        });
+    });
+}
+
 static py::tuple random_neighbours(const Layer& layer, const MapSpace& space, const py::sequence& nest, int tries,
                                    std::uint64_t seed, double resplit_rate) {
     return changed(layer, space, nest, seed, [&](const Point& from, Random& random, auto take) {
@@ -219,6 +266,8 @@ PYBIND11_MODULE(_parts, module) {
     const auto in = [](const char* name) { return py::arg(name); };
     module.def("refetched", &refetches, in("segment"), in("layer"), in("tile"), in("passing"), in("staying"), in("room"),
                in("sums_room"), py::arg("by") = 0);
+    module.def("random_points", &random_points);
+    module.def("all_neighbours", &all_neighbours);
     module.def("random_neighbours", &random_neighbours, in("layer"), in("space"), in("nest"), in("tries"), in("seed"),
                py::arg("resplit_rate") = 0);
     module.def("layouts_fitted", &layouts_fitted);

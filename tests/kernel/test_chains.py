@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernel_parts import parts
 from small_specs import product, whole_space
 
 from fadiff_mapper import SearchOptions, load
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
@@ -51,7 +51,7 @@ def begun(of: LayerFamily, options: SearchOptions = QUICK, **more: Any) -> Refin
 def every_neighbour(of: LayerFamily, nest: Nest) -> Nest:
     """All mappings one decision away; every level has few enough layouts for all of them to be looked at."""
     assert all(layouts.order.shape[1] <= 12 for layouts in of.layouts)
-    return Nest(*_kernel.all_neighbours(of.layer.compiled, compiled_space(of, 0), nest_arrays(nest), 0)[:6])
+    return Nest(*parts.all_neighbours(of.layer.compiled, compiled_space(of, 0), nest_arrays(nest), 0)[:6])
 
 
 def same(a: Nest, b: Nest) -> bool:
@@ -189,7 +189,7 @@ def test_slices_of_rounds_and_threads_change_nothing() -> None:
 
 def test_chains_of_unlike_values_are_kept_before_copies() -> None:
     of = conv("gemmini_small")
-    drawn = Nest(*_kernel.random_points(of.layer.compiled, compiled_space(of, 0), 200, 0)[:6])
+    drawn = Nest(*parts.random_points(of.layer.compiled, compiled_space(of, 0), 200, 0)[:6])
     values = exact_value(score(of.layer, drawn), ("edp",))
     best, second, third = (drawn.take([int(row)]) for row in np.unique(values, return_index=True)[1][:3])
     for count, met in ((1, 1), (2, 1), (3, 1), (4, 2), (5, 3), (9, 3)):

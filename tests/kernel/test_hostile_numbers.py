@@ -16,7 +16,7 @@ from fadiff_mapper.kernel import _kernel
 
 LAYER = layer_of(layer_table())
 SPACE = space_of(LAYER, small_space())
-NEST = _kernel.random_points(LAYER, SPACE, BATCH, 1)[:6]
+NEST = parts.random_points(LAYER, SPACE, BATCH, 1)[:6]
 TEMPORAL, SPATIAL, ORDER, SPATIAL_ORDER = 0, 1, 2, 5
 
 
@@ -30,7 +30,7 @@ def changed(array: int, value: float, at: tuple[int, ...] = (0, 0, -1)) -> list[
 CALLS: dict[str, Callable[[list[np.ndarray]], Any]] = {
     "score": lambda nest: _kernel.score(LAYER, nest, None, None, np.empty((5, BATCH)), 0, BATCH, True),
     "traffic": lambda nest: _kernel.traffic(LAYER, nest, True),
-    "neighbours": lambda nest: _kernel.all_neighbours(LAYER, SPACE, nest, 0),
+    "neighbours": lambda nest: parts.all_neighbours(LAYER, SPACE, nest, 0),
     "chains": lambda nest: _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Metric.edp)], None, None, 0).start_at(nest)}
 
 
@@ -145,8 +145,8 @@ def test_a_map_space_is_refused_that_is_of_another_layer() -> None:
     cells = ("bandwidth_scale", "held", "multicast", "linked", "first_written", "coalesced")
     fewer = layer_of(table | {"levels": table["levels"][:1], "units": table["units"][:2], "interconnects": [],
                               **{name: table[name][:3] for name in cells}})
-    for call in (lambda: _kernel.random_points(fewer, SPACE, 1, 0),
-                 lambda: _kernel.all_neighbours(fewer, SPACE, NEST, 0),
+    for call in (lambda: parts.random_points(fewer, SPACE, 1, 0),
+                 lambda: parts.all_neighbours(fewer, SPACE, NEST, 0),
                  lambda: _kernel.Chains(fewer, SPACE, [(1.0, _kernel.Metric.edp)], None, None, 0)):
         with pytest.raises(ValueError, match=r"another layer|wrong shape"):
             call()

@@ -78,7 +78,7 @@ def drawn(layer: PreparedLayer, spec: Spec, count: int) -> Nest:
     """Random mappings within the constraints, and mappings that random moves lead to from the least illegal ones."""
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
     table = compiled_space(family_of(layer, [space]), 0)
-    nest = Nest(*_kernel.random_points(layer.compiled, table, count, 0)[:6])
+    nest = Nest(*kernel_parts.random_points(layer.compiled, table, count, 0)[:6])
     parts = [nest]
     for step in range(4):
         best = nest.take(np.argsort(score(layer, nest).excess, kind="stable")[:count // 4])

@@ -55,7 +55,7 @@ def test_a_nest_whose_arrays_do_not_match_is_refused_everywhere(arrays: list[np.
                  lambda: _kernel.traffic(LAYER.compiled, arrays, True), lambda: chains().start_at(arrays),
                  lambda: parts.tile_walk(LAYER.compiled, arrays, 0, 0),
                  lambda: parts.random_neighbours(LAYER.compiled, space, arrays, 1, 0),
-                 lambda: _kernel.all_neighbours(LAYER.compiled, space, arrays, 0),
+                 lambda: parts.all_neighbours(LAYER.compiled, space, arrays, 0),
                  lambda: parts.layouts_fitted(LAYER.compiled, space, arrays, 0)):
         with pytest.raises(ValueError, match="wrong shape"):
             call()

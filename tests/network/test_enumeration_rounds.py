@@ -42,7 +42,7 @@ def test_a_long_segment_is_enumerated_where_it_extends_one_that_beats_its_layers
     assert list_candidates(run)
     price = run.price
     least = {(name,): price(point) for name, point in run.alone.items()} | {
-        segment.nodes: price(state.waiting[0].estimate) for segment, state in run.every if state.waiting}
+        nodes: price(state.waiting[0].estimate) for nodes, state in run.by_nodes.items() if state.waiting}
 
     def divided(nodes: tuple[str, ...]) -> float:
         """By all ways to set borders between the layers, but the one without a border."""
@@ -50,13 +50,13 @@ def test_a_long_segment_is_enumerated_where_it_extends_one_that_beats_its_layers
         return min(sum(least.get(nodes[start:stop], inf) for start, stop in pairwise((0, *cuts, len(nodes))))
                    for cuts in borders)
 
-    for segment, state in run.every:
-        if len(segment.nodes) < 9 and segment.nodes == state.segment.nodes:
-            parts = (segment.nodes[1:], segment.nodes[:-1])
+    for nodes, state in run.by_nodes.items():
+        if len(nodes) < 9 and nodes == state.segment.nodes:
+            parts = (nodes[1:], nodes[:-1])
             worthwhile = any(least.get(part, inf) < divided(part) for part in parts if len(part) > 1)
-            assert bool(state.listed_for) == (len(segment.nodes) <= ALL or worthwhile)
-            assert not state.listed_for or state.grows == (least.get(segment.nodes, inf) < divided(segment.nodes))
-    longest = max(len(segment.nodes) for segment, state in run.every if state.listed_for)
+            assert bool(state.listed_for) == (len(nodes) <= ALL or worthwhile)
+            assert not state.listed_for or state.grows == (least.get(nodes, inf) < divided(nodes))
+    longest = max(len(nodes) for nodes, state in run.by_nodes.items() if state.listed_for)
     assert longest > 8 if design == "gemmini_large" else longest <= 5
 
 

@@ -10,10 +10,10 @@ from fused_groups import gemmini
 
 from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion.prices import CoverPart, OperatingPoint, other_reads, partition
+from fadiff_mapper.fusion.prices import CoverPart, other_reads, partition
 from fadiff_mapper.model.prepared_layer import prepare_layer, word_energy
 from fadiff_mapper.output.network_page import network_html
-from fadiff_mapper.workload import Node, build_workload, make_operator
+from fadiff_mapper.workload import Node, OperatingPoint, build_workload, make_operator
 
 CHANNELS, SIZE = 16, 8
 WORDS = CHANNELS * SIZE * SIZE

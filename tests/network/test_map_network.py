@@ -20,10 +20,11 @@ from fadiff_mapper import FadiffError, NetworkOptions, NetworkResult, Workload, 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import group_violations
-from fadiff_mapper.fusion.prices import CoverPart, OperatingPoint, chosen, partition, summed
+from fadiff_mapper.fusion.prices import CoverPart, chosen, partition, summed
 from fadiff_mapper.fusion.segments import chains, runs_in_order, segments
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.output.looptree import to_looptree
+from fadiff_mapper.workload import OperatingPoint
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 ARCH = str(bundled_files.find("arch/gemmini_large"))

@@ -26,7 +26,7 @@ from fadiff_mapper.fusion.candidates import cuts_whole
 from fadiff_mapper.fusion.estimates import Candidate, homes
 from fadiff_mapper.fusion.fused_group import FusedLayer, Stay, TileLoop
 from fadiff_mapper.fusion.group_legality import checked_costs, structure_violations
-from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, metric_value, summed
+from fadiff_mapper.fusion.prices import NOTHING, metric_value, summed
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words
 from fadiff_mapper.kernel._kernel import GroupBound
@@ -37,7 +37,7 @@ from fadiff_mapper.network.one_design import repeats_of
 from fadiff_mapper.network.planning import PlanningRun, planned_groups
 from fadiff_mapper.network.tile_mappings import LIGHT, TileMemory, with_mappings
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import OperatingPoint, Workload
 from tests.fusion.test_causal_groups import TOKENS, described
 from tests.network.test_enumeration_rounds import run_of
 from tests.network.test_trees_in_plans import attention

@@ -19,7 +19,7 @@ from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, evaluate_group
 from fadiff_mapper.fusion.estimates import homes, layer_base
 from fadiff_mapper.fusion.group_cost import evaluate_tiles, fused_counts
-from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
+from fadiff_mapper.fusion.prices import NetworkPrice, summed
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, draw
 from fadiff_mapper.gradient.network_cost import LinkSigmas, RelaxedCost, aligned, relaxed_cost, sigma_weighted_counts
@@ -47,6 +47,7 @@ from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.result import Result
+from fadiff_mapper.workload import OperatingPoint
 
 MODELS = ("refined", "paper")
 TOGETHER = ("mobilenet_v1", ("conv1", "dw1"), "large")

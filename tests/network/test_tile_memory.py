@@ -56,7 +56,7 @@ def fused(rows: int, resident: bool = False) -> FusedGroup:
 def mapped(group: FusedGroup, effort: TileEffort, known: dict[str, str], memory: TileMemory) -> FusedGroup | None:
     specs = two_layers()[1]
     hardware = Hardware(specs[0].arch, specs[0].tables)
-    return with_mappings(hardware, [group], [specs], SUMS, effort, known=known, memory=memory)[0]
+    return with_mappings(hardware, [group], [specs], SUMS, effort, memory=replace(memory, strategies=known))[0]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork, NetworkResult
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.workload import Node, Totals, build_workload
+from fadiff_mapper.workload import Node, OperatingPoint, build_workload
 from fadiff_mapper.workload.operator import make_operator
 
 HOSTILE = '<script>alert("x")</script>&{{ 7*7 }}'
@@ -41,8 +41,9 @@ def result(second: str = "second", fused: bool = True) -> NetworkResult:
     unfused = workload.totals([(one.stats.energy_pj, one.stats.cycles) for one in outcomes])
     chain = group([layers["first"].problem, layers[second].problem], [("P", 4)], "P")
     cost = group_cost(hardware(), chain)
-    before = Totals(sum(one.stats.energy_pj for one in outcomes[:2]), sum(one.stats.cycles for one in outcomes[:2]))
+    before = OperatingPoint(sum(one.stats.energy_pj for one in outcomes[:2]),
+                            sum(one.stats.cycles for one in outcomes[:2]))
     last = outcomes[2].stats
-    planned = Totals(cost.energy_pj + last.energy_pj, round(cost.cycles) + last.cycles) if fused else unfused
+    planned = OperatingPoint(cost.energy_pj + last.energy_pj, round(cost.cycles) + last.cycles) if fused else unfused
     groups = (GroupInNetwork(("first", second), chain, cost, before, (1.0,)),) if fused else ()
     return NetworkResult(workload, hardware(), tuple(outcomes), groups, planned, unfused, (), {"seed": 0}, "given", 1.5)

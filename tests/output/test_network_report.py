@@ -25,7 +25,7 @@ from fadiff_mapper.output.network_files import mapping_folders, page_file, plan_
 from fadiff_mapper.output.network_page import NAME, NAMES, draw_schedule, network_html, node_lanes, residents
 from fadiff_mapper.output.terminal.networks import print_plan
 from fadiff_mapper.output.terminal.progress import TimeColumn
-from fadiff_mapper.workload import Node, Totals
+from fadiff_mapper.workload import Node, OperatingPoint
 
 
 def network_files(plan: NetworkResult) -> dict[str, dict[str, str]]:
@@ -105,7 +105,8 @@ def test_a_page_shows_the_layers_and_groups_that_matter_most_and_says_so(monkeyp
 def test_the_groups_that_save_most_come_first_where_not_all_are_shown() -> None:
     mapped = result()
     group, = mapped.groups
-    better = replace(group, nodes=("better", "one"), unfused=Totals(3 * group.unfused.energy_pj, group.unfused.cycles))
+    better = replace(group, nodes=("better", "one"),
+                     unfused=OperatingPoint(3 * group.unfused.energy_pj, group.unfused.cycles))
     mapped = replace(mapped, groups=(group, better, group))
     assert mapped.weightiest_groups(1) == [(2, better)]
     assert mapped.weightiest_groups(2) == [(1, group), (2, better)]

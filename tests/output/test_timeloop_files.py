@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import InvalidMapping
 from fadiff_mapper.base.text_formats import json_text
-from fadiff_mapper.inputs.load import load
+from fadiff_mapper.inputs.load import load, merged_input
 from fadiff_mapper.inputs.native.mapping import literal_mapping
-from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.native.tables import art_tree, ert_tree
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.spec import Spec

@@ -16,7 +16,6 @@ from small_specs import QUICK, product, whole_space
 from fadiff_mapper import FadiffError, SearchOptions, evaluate, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.gradient.layer_descent import descend
-from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, unpack
@@ -222,7 +221,7 @@ def moved(of: LayerFamily, member: int, here: Nest, tries: int, seed: int,
 
 def around(of: LayerFamily, member: int, here: Nest) -> tuple[Nest, np.ndarray, np.ndarray]:
     """All neighbours, numbers of divisors, origins."""
-    *arrays, number, row = _kernel.all_neighbours(of.layer.compiled, compiled_space(of, member),
+    *arrays, number, row = parts.all_neighbours(of.layer.compiled, compiled_space(of, member),
                                                   nest_arrays(here), 0)
     return Nest(*arrays), number, row
 
@@ -248,7 +247,7 @@ def test_moves_stay_in_the_map_space_of_their_member(design: str) -> None:
 def test_chains_start_in_the_map_space_of_their_member(design: str) -> None:
     of = family(design, *SIBLINGS)
     for member, space in enumerate(of.spaces):
-        *arrays, number, _ = _kernel.random_points(of.layer.compiled, compiled_space(of, member), 40, 2)
+        *arrays, number, _ = parts.random_points(of.layer.compiled, compiled_space(of, member), 40, 2)
         nest = Nest(*arrays)
         assert broken(of, member, nest) == [] and len(np.unique(number, axis=-1).T) > 20
         assert np.array_equal(numbered(of, member, number), placed(nest))

@@ -16,7 +16,6 @@ from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import main
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import EXACT, UNROUNDED, evaluate_nest, score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, cut_off, nest_arrays, unpack
@@ -132,7 +131,7 @@ def test_no_mapping_with_residuals_is_below_the_bound(design: str) -> None:
 def near(design: str, seed: int) -> tuple[MappingTask, Nest]:
     """A layer on a design, and neighbours of some of its legal mappings that have residuals."""
     task = mapping_task(pointwise(design))
-    drawn = Nest(*_kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), 20000, seed)[:6])
+    drawn = Nest(*parts.random_points(task.layer.compiled, compiled_space(task.family, 0), 20000, seed)[:6])
     here = drawn.take(np.flatnonzero(score(task.layer, drawn).legal)[:20])
     here = cut_off(here, list(task.space.problem.bounds.values()))
     space = compiled_space(task.family, 0, residuals=True)
@@ -144,8 +143,8 @@ def test_moves_stay_within_the_limits_and_cover_the_bounds(design: str) -> None:
     task, found = near(design, 1)
     least, most = factor_ranges(task.space)
     bounds = list(task.space.problem.bounds.values())
-    descent = _kernel.all_neighbours(task.layer.compiled, compiled_space(task.family, 0, residuals=True),
-                                     nest_arrays(found.take(slice(0, 1))), 0)
+    descent = parts.all_neighbours(task.layer.compiled, compiled_space(task.family, 0, residuals=True),
+                                   nest_arrays(found.take(slice(0, 1))), 0)
     for nest in (found, Nest(*descent[:8])):
         factors = np.stack([nest.spatial, nest.temporal], axis=1).reshape(*least.shape, -1)
         assert nest.batch > 20 and ((factors >= least[..., None]) & (factors <= most[..., None])).all()
@@ -161,7 +160,7 @@ def test_a_mapping_is_as_good_as_the_worse_of_two_values() -> None:
     task, found = near("eyeriss_like", 2)
     exact, unrounded = (evaluate_nest(task.layer, found, rounding=rounding) for rounding in (EXACT, UNROUNDED))
     values = np.maximum(*(exact_value(scores_of(of), ("edp",)) for of in (exact, unrounded)))
-    _, _, counted = average_usage(exact.tile, found)
+    counted = average_usage(exact.tile, found)[0].computes
     values += np.log(np.maximum(task.space.problem.computes / np.maximum(counted, 1), 1))
     rows = np.flatnonzero(values < ILLEGAL)
     assert len(rows) > 20 and (counted[rows] < task.space.problem.computes).any()

@@ -11,8 +11,7 @@ import yaml
 from recorded_cases import RECORDED, Json, recording
 
 from fadiff_mapper.base.errors import SpecError
-from fadiff_mapper.inputs.load import load
-from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.load import load, merged_input
 from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, DENSE, FIXED, HYPERGEOMETRIC, Density
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.dump import dump

@@ -22,7 +22,7 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import BITS_PER_KIB, EnergyTable, Tables, component_name, full_name, unpriced
 from fadiff_mapper.inputs.v04.document import translated_architecture
 from fadiff_mapper.inputs.yaml.load import load_file
-from fadiff_mapper.inputs.yaml.located import Map, plain
+from fadiff_mapper.inputs.yaml.located import Map
 
 Sourced = tuple[Tables, tuple[str, ...]]
 """The tables in force, and sentences about sources that were passed over or attributes that a source was not told."""
@@ -98,12 +98,13 @@ def recorded_tables(arch: Architecture) -> Tables | None:
     It is one where all components agree in name, class and every attribute.
     """
     levels = {arch.arithmetic.name, *arch.level_names()}
+    written = [part.component for part in written_components(arch.native).values()]
     for name in designs():
         tables = _recorded(name)
         names = {component_name(table.component) for table in tables.ert}
         if arch.arithmetic.name not in names or not names <= levels:
             continue  # another design by its names; most need not be translated
-        if _bundled_components(name) == components(arch.native):
+        if _bundled_components(name) == written:
             return tables
     return None
 
@@ -117,12 +118,8 @@ def _recorded(name: str) -> Tables:
 @cache
 def _bundled_components(name: str) -> list[dict[str, Any]]:
     template, design = map(load_file, (ROOT / "problems" / "conv.yaml", designs()[name]))
-    return components({"architecture": translated_architecture(Map(design | template, where=template.where))})
-
-
-def components(native: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The components of an architecture from the outside in, as plain data."""
-    return [plain(one.component) for one in written_components(native).values()]
+    native = {"architecture": translated_architecture(Map(design | template, where=template.where))}
+    return [part.component for part in written_components(native).values()]
 
 
 # DOSA's energies for the levels of an architecture that is built like a Gemmini, in pJ per word, as its public code has

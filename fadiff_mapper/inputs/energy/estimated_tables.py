@@ -16,9 +16,10 @@ from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import is_array_api_obj
 
 from fadiff_mapper.base import bundled_files
+from fadiff_mapper.base.arrays import Array, array_namespace
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.native.arch import WrittenComponent, written_components
 from fadiff_mapper.inputs.spec import tables
@@ -208,8 +209,7 @@ def from_dict(content: dict[str, Any]) -> SramRegressor:
 # to a power of two of banks, the smooth form does not. All of them rise with depth and width. They take numbers, arrays
 # of NumPy and tensors of torch, through which gradients flow.
 
-Array: TypeAlias = Any  # a number, or an array of NumPy or torch
-Attributes: TypeAlias = Mapping[str, Array]
+Attributes: TypeAlias = Mapping[str, Array]  # numbers count as arrays
 
 
 @dataclass(frozen=True)
@@ -280,7 +280,7 @@ def _arrays(*values: Array) -> list[Array]:
     arrays = [value for value in values if is_array(value)]
     if not arrays:
         return [np.asarray(value, dtype=np.float64) for value in values]
-    xp = array_namespace(*arrays)
+    xp = array_namespace(arrays[0])
     dtype = next((array.dtype for array in arrays if xp.isdtype(array.dtype, "real floating")), xp.float64)
     return list(xp.broadcast_arrays(*(xp.astype(value, dtype) if is_array(value) else xp.asarray(value, dtype=dtype)
                                       for value in values)))

@@ -44,12 +44,6 @@ def whole(minimum: int) -> Kind:
                 f"whole number >= {minimum}", {"type": ["number", "string"], "minimum": minimum})
 
 
-def count(minimum: int) -> Kind:
-    """Whole numbers; 16.0 and "16" count as 16."""
-    return kind(partial(located.integer, minimum=minimum), f"whole number >= {minimum}", type=["number", "string"],
-                minimum=minimum)
-
-
 def real(minimum: float | None = None, above: float | None = None) -> Kind:
     """Finite numbers, which text such as "1e-9" gives too."""
     least = {"minimum": minimum} if minimum is not None else {"exclusiveMinimum": above} if above is not None else {}
@@ -77,6 +71,8 @@ def tables_of(name: str) -> Kind:
 
 ANY = kind(located.anything, "anything")
 TEXT = kind(located.text, "text", type=["string", "number"])
+NATURAL = kind(located.natural, "whole number >= 0", type=["number", "string"], minimum=0)
+POSITIVE = kind(located.positive, "whole number >= 1", type=["number", "string"], minimum=1)
 TRUTH = kind(located.boolean, "true or false", type=["boolean", "string"])
 MAP = kind(located.mapping, "mapping", type="object")
 LIST = kind(located.sequence, "list", type="array")
@@ -279,12 +275,12 @@ INSTANCE = table(
 ELEMENT = table(
     ("bits", BITS, REQUIRED, "bits of an element"),
     ("scale", BITS, 0, "bits of the scale factor that a block of elements shares"),
-    ("per", count(1), 1, "elements of such a block"),
+    ("per", POSITIVE, 1, "elements of such a block"),
     ("partial", BITS, None, "of the output: bits of a partial sum; by default a word of the level, or `bits` if more"))
 DENSITY = table(
     ("distribution", TEXT, REQUIRED, "`fixed`, `fixed_structured`, `hypergeometric`, `banded` or `diagonal`"),
     ("density", SHARE, None, "share of nonzeros; not of a banded tensor"),
-    ("band_width", count(0), 0, "diagonals with nonzeros on either side of the main one"),
+    ("band_width", NATURAL, 0, "diagonals with nonzeros on either side of the main one"),
     ("workload_tensor_size", ANY, None, "replaced by the size of the tensor"))
 DISTRIBUTIONS = {"fixed": FIXED, "fixed_structured": FIXED, "hypergeometric": HYPERGEOMETRIC, "banded": BANDED,
                  "diagonal": BANDED}
@@ -323,20 +319,20 @@ CONSTRAINT = table(
     ("attributes", table_of("constraint"), None, "native: some of the keys may lie in here"),
     ("constraints", tables_of("constraint"), None, "native: several constraints of one target"),
     _FACTORS,
-    ("default_max_factor", count(1), None, "largest factor of every dimension without a limit of its own"),
-    ("default_min_factor", count(1), None, "least factor of every dimension without a limit of its own"),
+    ("default_max_factor", POSITIVE, None, "largest factor of every dimension without a limit of its own"),
+    ("default_min_factor", POSITIVE, None, "least factor of every dimension without a limit of its own"),
     _PERMUTATION,
-    ("split", count(0), None, "leading entries of the permutation that lie on X; any"),
+    ("split", NATURAL, None, "leading entries of the permutation that lie on X; any"),
     ("no_reuse", SPACES, None, "data spaces that are sent anew each time, or to each receiver separately"),
     ("no_multicast_no_reduction", SPACES, None, "native: as no_reuse, of spatial loops"), _NO_LINK,
     ("no_temporal_reuse", SPACES, None, "native: as no_reuse, of temporal loops"), _RMW,
-    ("remainders", count(0), 1, "1: factors are whole"), _KEEP, _BYPASS, _NO_COALESCE,
+    ("remainders", NATURAL, 1, "1: factors are whole"), _KEEP, _BYPASS, _NO_COALESCE,
     ("min", real(0), REQUIRED, "least share of the arithmetic units in use"),
     ("proportion", real(0), 0, "0: nothing is overbooked"),
     ("factors_only", FACTORS, None, "v0.4: factors; all others are 1"),
     ("no_iteration_over_dataspaces", SPACES, None, "v0.4: factors of their dimensions are 1"),
     ("must_iterate_over_dataspaces", SPACES, None, "v0.4: factors of all other dimensions are 1"),
-    ("maximize_dims_capacity", count(1), None, "v0.4: largest product of maximize_dims; the fan-out"),
+    ("maximize_dims_capacity", POSITIVE, None, "v0.4: largest product of maximize_dims; the fan-out"),
     ("maximize_dims", DIMENSIONS, None, "v0.4: dimensions whose factors are as large as possible"),
     ("keep_only", SPACES, None, "v0.4: the level stores these alone"),
     ("bypass_only", SPACES, None, "v0.4: the level stores all others"))
@@ -358,7 +354,7 @@ NATIVE_CONSTRAINTS = {
 }
 """Kind of a native constraint -> its keys that may lie in `attributes`, and those that may not."""
 _V04_LOOPS = picked("factors permutation default_max_factor default_min_factor") | table(
-    ("remainders", count(1), None, "1: factors are whole")) | picked(
+    ("remainders", POSITIVE, None, "1: factors are whole")) | picked(
     "no_reuse factors_only no_iteration_over_dataspaces must_iterate_over_dataspaces maximize_dims_capacity "
     "maximize_dims")
 V04_CONSTRAINTS = {
@@ -393,7 +389,7 @@ MAPPER = table(
         _metrics, f"one or a list of {', '.join(f'`{metric}`' for metric in METRICS)}",
         anyOf=[{"enum": list(METRICS)}, {"type": "array", "items": {"enum": list(METRICS)}}]), None,
      "what is minimised, most important first; edp"),
-    ("num_threads", count(1), None, "threads of the search"),
+    ("num_threads", POSITIVE, None, "threads of the search"),
     *((name if "_" not in name else f"{name} {name.replace('_', '-')}", ANY, None, f"no effect: {why}")
       for name, why in IDLE_OPTIONS.items()))
 ERT = table(("version", TEXT, "0.4", "version of the format"),
@@ -449,7 +445,7 @@ ENTRY = table(
         key: CONTAINER[key] for key in ("attributes", "spatial", "constraints", "sparse_optimizations")}
 V04_ARCHITECTURE = table(_VERSION, ("nodes", tables_of("v0.4 node"), REQUIRED, "its nodes, from the outside in"))
 BRANCH = table(("nodes", tables_of("v0.4 node"), None, "of a branch: its nodes, from the outside in"))
-SPATIAL = table(("meshX", count(1), 1, "instances along X"), ("meshY", count(1), 1, "instances along Y"))
+SPATIAL = table(("meshX", POSITIVE, 1, "instances along X"), ("meshY", POSITIVE, 1, "instances along Y"))
 NODE_CONSTRAINTS = table(
     ("max_overbooked_proportion", ANY, None, "not modelled"),
     *((key, table_of("constraint"), None, f"{what}, as in [constraint](#constraint)") for key, what in (

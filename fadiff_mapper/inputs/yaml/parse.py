@@ -181,7 +181,7 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None, 
         elif isinstance(event, events.SequenceStartEvent):
             items: list[tuple[Any, Where]] = []
             while type(entry := next(stream)) is not events.SequenceEndEvent:
-                place = at(entry.start_mark.line, where.path_of(len(items)))
+                place = at(entry.start_mark.line, where.child(len(items)).path)
                 items.append((build(entry, place, depth + 1), place))
             value = placed_list(items, where, _tag(event.tag, "seq", where))
         else:
@@ -200,7 +200,7 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None, 
                     raise place.error("a key of several lines", "one line")
                 if entry.anchor is not None:
                     anchors[entry.anchor] = key
-                place = at(line, where.path_of(key))
+                place = at(line, where.child(key).path)
                 if key in entries:
                     raise place.error(f'the key "{key}" is given twice (first in line {places[key].line})',
                                       "each key once")

@@ -25,11 +25,8 @@ class Where(NamedTuple):
 
     def child(self, key: object) -> Where:
         """The place of an entry in the same line: a number is an index of a list, anything else a key."""
-        return Where(self.file, self.line, self.path_of(key))
-
-    def path_of(self, key: object) -> str:
-        """YAML path of an entry, as `child` has it."""
-        return f"{self.path}[{key}]" if isinstance(key, int) else f"{self.path}.{key}" if self.path else str(key)
+        path = f"{self.path}[{key}]" if isinstance(key, int) else f"{self.path}.{key}" if self.path else str(key)
+        return Where(self.file, self.line, path)
 
     def __str__(self) -> str:
         file = printable(self.file)

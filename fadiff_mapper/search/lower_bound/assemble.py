@@ -64,14 +64,11 @@ def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
     return f"{METRIC_NAMES[metric]} is {share}the best possible; bound: {largest}"
 
 
-def bound_record(bound: LowerBound | None, metric: str, value: float) -> dict[str, Any] | None:
+def bound_record(bound: LowerBound, metric: str, value: float) -> dict[str, Any]:
     """The bound as a plain dict, for other programs.
 
-    Returns bound and gap of the metric, the sentence, the bounds on all four metrics, and the parts; None without a
-    bound.
+    Returns bound and gap of the metric, the sentence, the bounds on all four metrics, and the parts.
     """
-    if bound is None:
-        return None
     return {"metric": metric, "value": bound.of(metric), "gap": bound.gap(metric, value),
             "sentence": sentence(bound, metric, value),
             **{name: bound.of(name) for name in METRIC_NAMES}, "parts": [asdict(part) for part in bound.parts]}
@@ -171,7 +168,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
         return None
     inputs, every = bound_inputs(space, tiled), np.ones((len(space.levels), len(space.problem.dataspaces)))
     shares = shares or LeastShares(every, every, every, 1.0, 1.0)
-    states, kept = cache(partial(parallelism, space, inputs.spread, over=over)), _keepers(layer, space, over)
+    states, kept = cache(partial(parallelism, space, inputs.spread)), _keepers(layer, space, over)
     if math.prod(map(len, kept)) <= MOST_CHOICES:
         bounds = [_joint_bound(layer, inputs, keep_choice(inputs, states, keepers), shares)
                   for keepers in in_time(itertools.product(*kept), over)]
@@ -410,7 +407,7 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int, copied: boo
     filled[home] = 0.0  # operands that stay there come in once, however often the layer runs
     unfilled = LeastShares(every, filled, every, 1.0, 1.0)
     inner = AccessPrices(whole.read * other, whole.fill * other, whole.update * chip, whole.sums * chip)
-    states = cache(partial(parallelism, space, inputs.spread, over=never))
+    states = cache(partial(parallelism, space, inputs.spread))
     output = layer.projection.read_write.index(True)
     name = layer.problem.dataspaces[output].name
     inside = [level for level in range(home) if name not in space.levels[level].bypass]

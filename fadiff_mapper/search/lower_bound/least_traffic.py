@@ -38,34 +38,6 @@ MOST_PASSES = 48
 """Alternatives that are compared with all others; the alternatives after them stay, dominated or not. A limit on time
 that costs no exactness, set by hand."""
 
-MOST_ALTERNATIVES = 4_096
-"""Alternatives of one level above which those that are much alike are merged. The bounds of the bundled layers on the
-bundled designs come out the same without."""
-
-CELL = 0.125
-"""Octaves within which amounts are alike, doubled until alternatives are few enough."""
-
-
-def merged(points: np.ndarray) -> np.ndarray:
-    """Puts alternatives that are much alike into one, with the least amount of each row, where there are too many.
-
-    For every cost that does not fall in any row the cheapest of the result costs at most what the cheapest of all does.
-
-    From alternatives `points` [C, N] to at most `MOST_ALTERNATIVES` columns, [C, F]; the given ones if they are no
-    more.
-    """
-    octaves = CELL
-    while points.shape[1] > MOST_ALTERNATIVES:
-        cells = np.floor(np.log2(np.maximum(points, 1.0)) / octaves).astype(np.int64)
-        key = np.zeros(points.shape[1], dtype=np.int64)
-        for row in cells - cells.min(axis=1, keepdims=True):  # keys that overflow merge more, which loosens, no more
-            key = key * (row.max() + 1) + row
-        order = key.argsort(kind="stable")
-        starts = np.flatnonzero(np.diff(key[order], prepend=key[order[0]] - 1))
-        points = np.minimum.reduceat(points[:, order], starts, axis=1)
-        octaves *= 2
-    return points
-
 
 def undominated(points: np.ndarray) -> np.ndarray:
     """Leaves out the columns that another column undercuts or equals in every row.
@@ -373,7 +345,7 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
                 else:
                     row[:] = near if isinstance(near, float) else near.take(chosen)
             alternatives.append(undominated(rows))
-    return undominated(merged(np.concatenate([merged(each) for each in alternatives], axis=1)))
+    return undominated(np.concatenate(alternatives, axis=1))
 
 
 def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, d: int,

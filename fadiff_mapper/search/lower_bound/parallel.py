@@ -15,7 +15,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.search.mapspace.build import MapSpace
 
 MOST_STATES = 3000
@@ -79,7 +78,7 @@ class SpatialLoop:
     shared: tuple[bool, ...]  # whether receivers want the same words of each data space, and it is kept further in
 
 
-def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over: Over = never) -> Parallelism:
+def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int]) -> Parallelism:
     """The undominated states of a map space.
 
     Spatial loops are added from the outermost level inwards. As in Timeloop's check the expansion on each axis fits
@@ -87,7 +86,7 @@ def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over:
     several levels divide its bound together is left out, which can only add states. A state in the making is (units
     along X, units along Y, receivers of one access for each data space).
 
-    `innermost`: the innermost level that keeps each data space, [T]; -1 for one that is left out. Raises OutOfTime.
+    `innermost`: the innermost level that keeps each data space, [T]; -1 for one that is left out.
     """
     loops = []
     for level in reversed(range(len(space.levels))):
@@ -99,16 +98,16 @@ def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over:
                           for kept, apart in zip(innermost, spread.apart[level], strict=False))
                 loops.append(SpatialLoop(tuple(sorted(own.spatial.choices[name])), own.axes[name],
                                          (unit.mesh_x, unit.mesh_y), tuple(shared)))
-    return _states(tuple(loops), len(innermost), over)
+    return _states(tuple(loops), len(innermost))
 
 
 @lru_cache(maxsize=1024)    # many layers of a network differ in bounds that are larger than the array
-def _states(loops: tuple[SpatialLoop, ...], tensors: int, over: Over) -> Parallelism:
+def _states(loops: tuple[SpatialLoop, ...], tensors: int) -> Parallelism:
     """The undominated states of some spatial loops, outermost first."""
     states: set[tuple[int, ...]] = {(1, 1, *[1] * tensors)}
     for number, loop in enumerate(loops, 1):
         fitting = set[tuple[int, ...]]()
-        for x, y, *rest in in_time(states, over):
+        for x, y, *rest in states:
             for axis in loop.axes:
                 room = loop.mesh[0] // x if axis == "X" else loop.mesh[1] // y
                 fitting |= {(x * f if axis == "X" else x, y * f if axis == "Y" else y,
@@ -117,7 +116,7 @@ def _states(loops: tuple[SpatialLoop, ...], tensors: int, over: Over) -> Paralle
             if len(fitting) > MOST_FITTING:
                 return _most_of_each(loops, tensors)
         later = {axis for loop in loops[number:] for axis in loop.axes}
-        states = _undominated(fitting or states, ["X" in later, "Y" in later], over)
+        states = _undominated(fitting or states, ["X" in later, "Y" in later])
         if len(states) > MOST_STATES:
             return _most_of_each(loops, tensors)
     table = np.array(sorted(states), dtype=np.float64)
@@ -149,7 +148,7 @@ def most_instances(spread: Spread, level: int, dims: frozenset[str]) -> float:
     return float(min(along, spread.instances[level]))
 
 
-def _undominated(states: set[tuple[int, ...]], open_axes: Sequence[bool], over: Over) -> set[tuple[int, ...]]:
+def _undominated(states: set[tuple[int, ...]], open_axes: Sequence[bool]) -> set[tuple[int, ...]]:
     """The states that no other one exceeds in units and in sharing.
 
     Along an axis on which loops are still to come units are room, too: states are compared with those of as many.
@@ -159,7 +158,7 @@ def _undominated(states: set[tuple[int, ...]], open_axes: Sequence[bool], over: 
         key = tuple(units for units, still in zip(state, open_axes, strict=False) if still)
         alike.setdefault(key, []).append(state)
     kept = set[tuple[int, ...]]()
-    for group in in_time(alike.values(), over):
+    for group in alike.values():
         front, count = np.empty((len(group), len(group[0])), dtype=np.int64), 0
         for state in sorted(group, reverse=True):   # behind every one that exceeds it
             if count == 0 or not (front[:count] >= state).all(axis=1).any():

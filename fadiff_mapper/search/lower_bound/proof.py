@@ -40,9 +40,8 @@ AT_ONCE = 30_000
 SOON = 200_000
 """Parts and mappings after which a mapping is searched at full length before its proof goes on: about as long."""
 
-TOLERANCE = 1e-9
-"""Share by which a mapping must be better to count as better, as sums differ in their last bits; equal to TOLERANCE of
-`kernel/proof.cpp`."""
+TOLERANCE = _kernel.PROOF_TOLERANCE
+"""Share by which a mapping must be better to count as better, as sums differ in their last bits."""
 
 Loops = tuple[tuple[tuple[float, ...], tuple[int, ...]], ...]
 """Temporal loops of the outermost levels, the outermost first: factors and order of each, by dimension."""

@@ -354,10 +354,6 @@ class FactorTables:
                              # place may take the j-th divisor so that the others can still take the rest,
                              # [W, P, D, N, N]
     bound: np.ndarray        # Number of the bound itself, [W, D]
-    outermost: np.ndarray    # Numbers of the factors that leave as much as possible to the outermost places: place by
-                             # place from the innermost outwards, the smallest divisor that the places further out can
-                             # complete to the bound, [W, P, D]. NONE at all places of a dimension of which the places
-                             # cannot multiply to its bound
 
 
 def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
@@ -365,10 +361,10 @@ def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
     width = max(len(divisors(bound)) for space in spaces for bound in space.problem.bounds.values())
     columns = [_dimension_tables(bound, tuple(loops.choices[name] for loops in space.places), width)
                for space in spaces for name, bound in space.problem.bounds.items()]
-    divisor, quotient, product, allowed, completable, whole, outermost = (
+    divisor, quotient, product, allowed, completable, whole = (
         np.stack(column).reshape(len(spaces), -1, *column[0].shape) for column in zip(*columns, strict=True))
     return FactorTables(divisor, quotient, product, np.ascontiguousarray(allowed.swapaxes(1, 2)),
-                        np.ascontiguousarray(completable.swapaxes(1, 2)), whole, outermost.swapaxes(1, 2))
+                        np.ascontiguousarray(completable.swapaxes(1, 2)), whole)
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -389,13 +385,7 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
     for table, here in zip(completable[::-1], allowed[::-1], strict=True):
         table[:] = (quotient >= 0) & here & rest[quotient]
         rest = table.any(axis=1)
-    left, outermost = len(own) - 1, []
-    for table in completable:
-        outermost.append(int(table[left].argmax()))
-        left = quotient[left, outermost[-1]]
-    if not completable[0, len(own) - 1].any():
-        outermost = [NONE] * len(choices)
-    return [values, quotient, times, allowed, completable, np.array(len(own) - 1), np.array(outermost)]
+    return [values, quotient, times, allowed, completable, np.array(len(own) - 1)]
 
 
 def factor_ranges(space: MapSpace) -> tuple[np.ndarray, np.ndarray]:

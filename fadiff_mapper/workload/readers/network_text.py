@@ -21,7 +21,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.spec import keys
-from fadiff_mapper.inputs.spec.keys import MAP, TEXT, TRUTH, count, one, table, table_of, tables_of
+from fadiff_mapper.inputs.spec.keys import MAP, NATURAL, POSITIVE, TEXT, TRUTH, one, table, table_of, tables_of
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.load import load_files
 from fadiff_mapper.inputs.yaml.located import (
@@ -59,7 +59,7 @@ def _pad(value: Any, where: Where) -> tuple[int, int]:
 EXTENTS, STEPS, WHOLE, PADS, SHAPES = (keys.kind(each(check), "list", type="array") for check in (
     natural, positive, integer, _pad, each(natural)))  # a tensor may have no elements
 NETWORK = table(
-    ("version", count(1), REQUIRED, f"version of the format: {VERSION}"),
+    ("version", POSITIVE, REQUIRED, f"version of the format: {VERSION}"),
     ("name", TEXT, REQUIRED, "its name"),
     ("inputs", MAP, None, "tensors from outside: their extents, or null; one of unknown extents, `input`"),
     ("outputs", keys.NAMES, None, "tensors that it returns; those that no node reads"),
@@ -69,8 +69,8 @@ NETWORK = table(
 SHAPE = table(
     ("id", TEXT, REQUIRED, "its name in the graph"),
     ("op", one(*TEMPLATES, "problem"), REQUIRED, "its template, or `problem`"),
-    ("count", count(1), None, "nodes that have it; checked where given"),
-    ("repeat", count(1), 1, "times that a node runs it back to back, such as heads of attention"),
+    ("count", POSITIVE, None, "nodes that have it; checked where given"),
+    ("repeat", POSITIVE, 1, "times that a node runs it back to back, such as heads of attention"),
     ("problem", table_of("problem"), None, "of `op: problem`: a problem of Timeloop"),
     ("dims", MAP, None, "of a template: the bounds of its dimensions"),
     ("stride", STEPS, None, "of a template: steps along its sliding axes; 1"),
@@ -84,7 +84,7 @@ NODE = table(
     ("shape", TEXT, None, "of an operator: the id of its shape; other nodes have `op`"),
     ("weights_from", TEXT, None, "of an operator: the tensor that is its second operand"),
     ("as", keys.NAMES, None, "of an operator: data spaces of the tensors read; Inputs"),
-    ("experts", count(1), None, "of a repeated gemm: experts of which `repeat` are at work"),
+    ("experts", POSITIVE, None, "of a repeated gemm: experts of which `repeat` are at work"),
     ("op", one(*(op for op in KIND if op != INPUT)), None, "what a node without multiply-accumulates does"),
     ("what", TEXT, None, "a remark, or the name of an operator that its framework has"),
     ("pad", PADS, None, "of an operator or a pool: padding per sliding axis, or [before, after]"),
@@ -94,16 +94,16 @@ NODE = table(
     ("start", EXTENTS, None, "of a slice: the first point along each of `axes`"),
     ("step", STEPS, None, "of a slice: the step along each of `axes`; 1"),
     ("axes", WHOLE, None, "axes that are reduced, reordered, read whole, or cut"),
-    ("macs", count(0), None, "multiply-accumulates that no layer has"),
-    ("possible", count(0), None, "of `not_understood`: multiply-accumulates that it may have"),
+    ("macs", NATURAL, None, "multiply-accumulates that no layer has"),
+    ("possible", NATURAL, None, "of `not_understood`: multiply-accumulates that it may have"),
     ("constants", SHAPES, None, "extents of the constants that it reads"),
-    ("causal", count(1), None, "of a softmax: queries of which each sees the keys up to its own"),
+    ("causal", POSITIVE, None, "of a softmax: queries of which each sees the keys up to its own"),
     ("unit", TEXT, None, "the compute unit that does it"),
     ("moves", TRUTH, False, "whether a rearrangement is a copy"))
 FOLDED = table(
     ("name", TEXT, REQUIRED, "its name"),
     ("what", TEXT, REQUIRED, "its operator"),
-    ("macs", count(1), REQUIRED, "its multiply-accumulates"))
+    ("macs", POSITIVE, REQUIRED, "its multiply-accumulates"))
 """The keys of a network file, of its shapes, nodes, and operators that read constants alone. The operator of a shape or
 node decides which of them it has, so that only those that were asked for are accepted there."""
 
