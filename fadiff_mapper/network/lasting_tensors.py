@@ -27,7 +27,8 @@ from fadiff_mapper.fusion import FusedGroup, Hardware, Stay
 from fadiff_mapper.fusion.estimates import Candidate, homes
 from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, WordCosts, least_path
 from fadiff_mapper.fusion.segments import chains, shared_operands
-from fadiff_mapper.fusion.tile_steps import space_of
+from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words, space_of
+from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import EvaluatedGroup
@@ -250,7 +251,7 @@ class LastingCover:
     rows: Sequence[LastingRow]
     parts: Mapping[tuple[str, ...], Sequence[PlanPart]]
     in_one_go: Container[tuple[str, ...]]
-    usable: float  # words of the home
+    home: StorageLevel
     costs: WordCosts
     # versions with lasting tensors evaluated so far; None for one that cannot run
     exact: dict[VersionKey, EvaluatedGroup | None] = field(default_factory=dict)
@@ -260,7 +261,7 @@ class LastingCover:
         """For each row the versions of all parts, those that lead to a state before those from there."""
         found: list[list[PartVersion]] = [[] for _ in self.rows]
         for row, versions in zip(self.rows, found, strict=True):
-            for step in row_steps(row, self.parts, self.in_one_go, self.usable):
+            for step in row_steps(row, self.parts, self.in_one_go, inf if self.home.usable is None else self.home.usable):
                 nodes, own = row.names[step.before[0]:step.after[0]], step.residents
                 for part in self.parts[nodes]:
                     point = part.candidate.estimate
@@ -273,6 +274,11 @@ class LastingCover:
     def unknown(self, version: PartVersion) -> bool:
         """Whether a version has an estimate only."""
         return version.step.residents.room > 0 and version.key not in self.exact
+
+    def crowded(self, version: PartVersion) -> bool:
+        """Whether the tensors that stay while a version runs leave no word of the home to its tiles."""
+        group, usable = version.group(self.home.name), self.home.usable
+        return usable is not None and max(resident_words(group, layer_steps(group), self.home)) >= usable
 
     def cover_parts(self, cover: Sequence[PartVersion]) -> list[CoverPart[Any]]:
         """The groups of a cover; of those that are not evaluated the estimates."""
@@ -289,12 +295,16 @@ class LastingCover:
             outcome = self.exact.get(version.key, version)
             return price(outcome.point) if outcome else inf
 
-        cover: list[PartVersion] = []
-        for row, versions in zip(self.rows, self.versions, strict=True):
-            end: State = len(row.names), frozenset(), 0
-            cover += least_path(((version.step.before, version.step.after, at(version), version)
-                                 for version in versions), NEW_ROW, end)[1]
-        return cover
+        while True:
+            cover: list[PartVersion] = []
+            for row, versions in zip(self.rows, self.versions, strict=True):
+                end: State = len(row.names), frozenset(), 0
+                cover += least_path(((version.step.before, version.step.after, at(version), version)
+                                     for version in versions), NEW_ROW, end)[1]
+            crowded = [version.key for version in cover if self.unknown(version) and self.crowded(version)]
+            if not crowded:
+                return cover
+            self.exact.update(dict.fromkeys(crowded))
 
 
 def runs_of(cover: Sequence[PartVersion]) -> list[tuple[str, ...]]:

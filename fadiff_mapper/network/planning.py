@@ -596,7 +596,7 @@ def _lasting_cover(run: PlanningRun) -> LastingCover | None:
                 for group in {id(group): group for group in (*roomy(exact), *roomy(finished))}.values()]
         if groups[segment.key]:
             parts[nodes] = groups[segment.key]
-    return LastingCover(rows, parts, run.by_nodes, inf if home.usable is None else home.usable, run.word_costs)
+    return LastingCover(rows, parts, run.by_nodes, home, run.word_costs)
 
 
 def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],
