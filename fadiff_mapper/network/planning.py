@@ -545,7 +545,7 @@ def _with_lasting_tensors(run: PlanningRun, plan: list[CoverPart[EvaluatedGroup]
             break
         unknown = {version.key: version for version in versions if cover.unknown(version)}
         if unknown:
-            cover.exact.update(_evaluated_versions(run, list(unknown.values()), price))
+            cover.learn(_evaluated_versions(run, list(unknown.values()), price))
         elif not run.clock.over(_tiles_of(hoped)) and runs_in_order(run.workload, runs_of(versions)):
             plan = hoped
             run.note(LASTING, plan)
