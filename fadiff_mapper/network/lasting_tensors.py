@@ -284,8 +284,7 @@ class LastingCover:
         self.alike |= {key[:-1]: outcome.point for key, outcome in found.items() if outcome}
 
     def hoped(self, version: PartVersion) -> OperatingPoint:
-        """Energy and cycles of a version that is not evaluated: as beside another number of words in the home, if that is
-        known, or else as estimated."""
+        """Energy and cycles of a version that is not evaluated: as estimated, or known beside other words in the home."""
         return self.alike.get(version.key[:-1], version.point)
 
     def crowded(self, version: PartVersion) -> bool:
