@@ -284,7 +284,7 @@ class LastingCover:
         self.alike |= {key[:-1]: outcome.point for key, outcome in found.items() if outcome}
 
     def hoped(self, version: PartVersion) -> OperatingPoint:
-        """Energy and cycles of a version that is not evaluated: as estimated, or known beside other words in the home."""
+        """Energy and cycles of a version not evaluated: as estimated, or as known beside other words in the home."""
         return self.alike.get(version.key[:-1], version.point)
 
     def crowded(self, version: PartVersion) -> bool:
