@@ -211,7 +211,7 @@ def link_operators(workload: Workload) -> dict[str, LinkOperator]:
 
 
 def links_within(workload: Workload, nodes: Sequence[str]) -> list[NetworkLink]:
-    """The links of a group: from each of its layers but the last to its reader, the next layer if that is one."""
+    """The links of layers that run in one go: from each to its first reader among them, if it has one."""
     position = {name: index for index, name in enumerate(nodes)}
     found: dict[str, NetworkLink] = {}
     for link in workload.links():
@@ -219,7 +219,7 @@ def links_within(workload: Workload, nodes: Sequence[str]) -> list[NetworkLink]:
             known = found.get(link.producer)
             if known is None or position[link.consumer] < position[known.consumer]:
                 found[link.producer] = link
-    return [found[name] for name in nodes[:-1]]
+    return [found[name] for name in nodes if name in found]
 
 
 def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool:

@@ -209,7 +209,8 @@ class ProductUnits:
     def __init__(self) -> None: ...
     @overload
     def __init__(self, *, known: bool, computes: float, most: float, along: list[float], beside: list[float],
-                 whole: list[float], holder: float, holders: list[float]) -> None: ...
+                 whole: list[float], holder: float, most_holders: float, holders: list[float],
+                 uses: list[float]) -> None: ...
 
 class LayerLeast:
     """What no mapping of a layer in a group undercuts. Sets of data spaces are bits."""

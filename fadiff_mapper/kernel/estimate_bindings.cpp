@@ -182,7 +182,8 @@ void add_estimates(py::module_& module) {
     add_table(module, "ProductUnits", pair("known", &ProductUnits::known), pair("computes", &ProductUnits::computes),
               pair("most", &ProductUnits::most), pair("along", &ProductUnits::along), pair("beside", &ProductUnits::beside),
               pair("whole", &ProductUnits::whole), pair("holder", &ProductUnits::holder),
-              pair("holders", &ProductUnits::holders))
+              pair("most_holders", &ProductUnits::most_holders),
+              pair("holders", &ProductUnits::holders), pair("uses", &ProductUnits::uses))
         .def(py::init<>());
     add_table(module, "LayerLeast", pair("energy", &LayerLeast::energy), pair("cycles", &LayerLeast::cycles),
               pair("written", &LayerLeast::written), pair("made", &LayerLeast::made), pair("done", &LayerLeast::done),

@@ -209,14 +209,15 @@ static double side_by_side_at_most(double least, double most, double along) {
     return part;
 }
 
-// One over the units at work at most, on average over a layer's work: as many as divide a tile, in full ones and in the
-// remaining one. Dimensions of one kind that loops cut together, or in tiles of different sizes, count as without limit.
-static Lanes work_of_units(const Product& product, const ProductUnits& units, const FusedLayer& last, const LoopCut* small,
-                           const LoopCut* large, const LoopCut* last_large, int loops) {
+// One over the units, or instances of a level, in use at most, on average over a layer's work: along each kind of dimension
+// at most so many, as many as divide a tile, in full ones and in the remaining one. Dimensions of one kind that loops cut
+// together, or in tiles of different sizes, count as without limit.
+static Lanes over_in_use(const Product& product, const std::array<double, KINDS>& most, const FusedLayer& last,
+                           const LoopCut* small, const LoopCut* large, const LoopCut* last_large, int loops) {
     const FusedLayer& layer = product.layer;
     Lanes result = 1;
     for (int kind = 0; kind < KINDS; ++kind) {
-        const double along = units.along[kind];
+        const double along = most[kind];
         double bound = 1;
         int dims = 0, cut = -1, cutting = 0;
         for (int dim = 0; dim < layer.dims(); ++dim)
@@ -251,17 +252,17 @@ namespace {
 struct Stream {
     const ProductTile& tile;        // the largest one
     std::array<Lanes, 2> brought;   // words of the operands where all summands of sums are in the home together, at least
-    std::array<double, 4> units;    // rows, columns, summands, groups that are in the home at once, at least
+    std::array<Lanes, 3> units;     // rows, columns and summands that are in the home at once, at least
     const ProductUnits& work;
     Lanes room;                     // of one group
     double unfinished;              // sums of one group that fit inside the home
     bool windows[2];                // whether windows slide over an operand
 
     // Whether blocks of some lines divide all of them, and points side by side divide a block.
-    bool divides(int kind, double lines, double blocks) const {
+    bool divides(int kind, double lines, double blocks, int lane) const {
         if (std::fmod(lines, blocks) != 0) return false;
         const double block = lines / blocks, most = std::min(work.along[kind], block);
-        double part = units[kind];
+        double part = units[kind][lane];
         while (part <= most && std::fmod(block, part) != 0) ++part;
         return part <= most;
     }
@@ -294,7 +295,7 @@ struct Stream {
 
     // Sums of a block of rows and columns at a time, as far as they fit, and as far as the operands do in the home.
     Lanes summed() const {
-        const auto& [high, wide, deep, groups] = units;
+        const auto& [high, wide, deep] = units;
         const Lanes& rows = tile.lines[ROWS];
         const Lanes& columns = tile.lines[COLUMNS];
         const Lanes longer = tile.one * columns, shorter = tile.other * rows;
@@ -314,13 +315,13 @@ struct Stream {
 
     // The same where the rows and columns of tiles in a box are divided into whole numbers of blocks.
     double summed_whole(const ProductTile& least, int lane) const {
-        const double high = units[0], wide = units[1], space = room[lane] / units[2];
+        const double high = units[0][lane], wide = units[1][lane], space = room[lane] / units[2][lane];
         const double most_rows = tile.lines[0][lane], rows = std::min(least.lines[0][lane], most_rows);
         const double most_columns = tile.lines[1][lane], columns = std::min(least.lines[1][lane], most_columns);
         const std::vector<double> of_rows = rows == most_rows ? divisors(rows) : std::vector<double>{};
         double fewest = NEVER;
         for (double across = 1; across <= most_columns / wide && tile.one[lane] * across < fewest; ++across) {
-            if (columns == most_columns && !divides(COLUMNS, columns, across)) continue;
+            if (columns == most_columns && !divides(COLUMNS, columns, across, lane)) continue;
             const double width = columns / across, whole_width = columns == most_columns ? width : 0;
             const double left = tile.second ? space - width : space;
             const double most = std::min(sums_at_most(0, whole_width) / width, tile.first ? left : left < 0 ? 0 : NEVER);
@@ -328,7 +329,7 @@ struct Stream {
             double down = std::max(std::ceil(rows / most * (1 - HIGHER)), 1.0);
             if (rows == most_rows) {
                 const auto whole = std::find_if(of_rows.begin(), of_rows.end(), [&](double blocks) {
-                    return blocks >= down && divides(ROWS, rows, blocks)
+                    return blocks >= down && divides(ROWS, rows, blocks, lane)
                         && rows / blocks * width <= sums_at_most(rows / blocks, whole_width);
                 });
                 if (whole == of_rows.end()) continue;
@@ -343,7 +344,7 @@ struct Stream {
     // the home: the tile falls into strips along the window of the innermost loop, each of which comes in anew.
     double strips(const Product& product, const ProductTile& least, int lane) const {
         const bool passes = product.slider ? tile.first : tile.second;
-        const double space = room[lane] / least.lines[SUMMANDS][lane], lines = passes ? units[1 - product.slider] : 0;
+        const double space = room[lane] / least.lines[SUMMANDS][lane], lines = passes ? units[1 - product.slider][lane] : 0;
         double fewest = NEVER;
         for (int along = 0; along < 2; ++along) {
             const Slide &one = product.slides[along], &two = product.slides[1 - along];
@@ -383,7 +384,7 @@ struct Stream {
                         const double down = std::min(one.step, taps) * (rows - 1) + taps;
                         const double across = std::min(two.step, others) * (columns - 1) + others;
                         const double held = down * across + passing * taps * others;
-                        if (held * units[SUMMANDS] > room[lane]) break;
+                        if (held * units[SUMMANDS][lane] > room[lane]) break;
                         const bool whole = taps * others < one.taps * two.taps && held * summands <= room[lane];
                         const double strip = whole
                             ? std::max(one.step * high + one.halo, (one.taps - taps) * high / rows + down)
@@ -395,7 +396,7 @@ struct Stream {
             for (auto width = widths.rbegin(); width != widths.rend(); ++width) {
                 const double times = lines / *width, sums = sums_of(fixed, *width);
                 if (union_of * times + other >= fewest) break;
-                if (!divides(fixed, lines, times)) continue;
+                if (!divides(fixed, lines, times, lane)) continue;
                 const double passing = (fixed ? tile.second : tile.first) ? *width : 0;
                 for (const double rows : downs)
                     for (const double columns : acrosses) {
@@ -416,7 +417,7 @@ struct Stream {
         const int moved = product.slider, fixed = 1 - moved;
         const double own = (moved ? tile.other : tile.one)[lane], other = (moved ? tile.one : tile.other)[lane];
         const double points = tile.lines[moved][lane], lines = tile.lines[fixed][lane];
-        const double space = room[lane] / units[SUMMANDS], whole = room[lane] / least.lines[SUMMANDS][lane];
+        const double space = room[lane] / units[SUMMANDS][lane], whole = room[lane] / least.lines[SUMMANDS][lane];
         const bool passes = fixed ? tile.second : tile.first;
         const Slide &one = product.slides[0], &two = product.slides.back();
         const bool plane = product.slides.size() > 1;
@@ -437,16 +438,16 @@ struct Stream {
         };
         if (least.lines[fixed][lane] < lines) return 0;
         double least_words = NEVER;
-        for (double blocks = 1; blocks <= lines / units[fixed] && own * blocks < least_words; ++blocks) {
-            if (!divides(fixed, lines, blocks)) continue;
+        for (double blocks = 1; blocks <= lines / units[fixed][lane] && own * blocks < least_words; ++blocks) {
+            if (!divides(fixed, lines, blocks, lane)) continue;
             const double width = lines / blocks, line = passes ? width : 0, sums = sums_of(fixed, width);
             const auto consider = [&](double most, bool anew, bool slides) {
                 const double block = std::min({most, sums, points});
-                if (!(block >= units[moved])) return;
+                if (!(block >= units[moved][lane])) return;
                 double down = points / block;
                 if (uncut) {
                     down = std::max(std::ceil(down * (1 - HIGHER)), 1.0);
-                    while (down <= points && !divides(moved, points, down)) ++down;
+                    while (down <= points && !divides(moved, points, down, lane)) ++down;
                     if (down > points) return;
                 }
                 const double each = anew ? points * under(points / down, slides) : 0;   // words of a summand
@@ -494,13 +495,23 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
         if (most.dim >= 0 && product.kind[most.dim] < SUMMANDS) single = single & (most.first == fewest.first);
     }
     const auto words = [&](double more_than, bool whole, bool windows) {
-        stream.units = side_by_side(units, more_than);
-        const auto& [high, wide, deep, groups] = stream.units;
+        const std::array<double, 4> least_units = side_by_side(units, more_than);
+        for (int kind = 0; kind < GROUPS; ++kind)
+            stream.units[kind] = lanes_of([&](int lane) {
+                const double lines = tile.lines[kind][lane];
+                double least = least_units[kind];
+                if (whole && lane < cuts.used && smallest().lines[kind][lane] == lines)     // they divide a tile of one size
+                    while (least <= lines && std::fmod(lines, least) != 0) ++least;
+                return least;
+            });
+        const auto& [high, wide, deep] = stream.units;
+        const double groups = least_units[GROUPS];
         stream.room = room / groups;    // groups side by side have blocks of equal shape
         stream.unfinished = unfinished / groups;
         stream.brought = {tile.one, tile.other};
-        Mask fits = stream.room >= deep * ((tile.first ? high : 0) + (tile.second ? wide : 0));
-        for (int kind = 0; kind <= GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
+        Mask fits = stream.room >= deep * ((tile.first ? high : Lanes(0)) + (tile.second ? wide : Lanes(0)));
+        for (int kind = 0; kind < GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
+        fits = fits & (tile.lines[GROUPS] >= groups);
         if (whole && beside) {  // the operand that stays is whole there: no loop outside moves summands, taps or groups
             const int own = tile.second;
             const auto& lines = smallest().lines;
@@ -524,7 +535,7 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
             const double read = product.layer.read, each = product.layer.write < read ? 1 + product.layer.write / read : 2;
             least = smaller(least, tile.one + tile.other + each * tile.lines[0] * tile.lines[1]);
         }
-        Lanes sums = select(mask_of(stream.unfinished >= high * wide), stream.summed(), NEVER);
+        Lanes sums = select(high * wide > stream.unfinished, NEVER, stream.summed());
         if ((whole || windows) && (sums < least).any()) {
             sums = lanes_of([&](int lane) {
                 double fewest = sums[lane];
@@ -688,17 +699,33 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         const Lanes full = full_part(layer, last, small, large, last_large, loops, [](int) { return true; });
         std::optional<Product> product;
         Lanes work = 0, even = 0;   // cycles of the arithmetic; see `streamed`
+        std::array<Lanes, 2> again{0, 0};   // words of each operand that the home reads for a multiply-accumulate at least
+        Lanes crowded_sums = 1;     // in each instance that holds them, to those where all instances do
         if (own.units.known) {
             product.emplace(layer);
             if (product->slider >= 0)
                 even = full_part(layer, last, small, large, last_large, loops, [&](int dim) {
                     return product->kind[dim] == 1 - product->slider; });
-            work = own.units.computes * work_of_units(*product, own.units, last, small, large, last_large, loops);
+            const auto over = [&](const std::array<double, KINDS>& most) {
+                return over_in_use(*product, most, last, small, large, last_large, loops);
+            };
+            work = own.units.computes * over(own.units.along);
+            const ProductTile least_tile(*product, small, loops, 0), most_tile(*product, large, loops, 0);
+            for (int side = 0; side < 2; ++side) {
+                const Lanes &fewest = least_tile.lines[1 - side], &most = most_tile.lines[1 - side];
+                const double uses = own.units.uses[side];   // by as many lines, which divide a full tile
+                if (uses < NEVER)
+                    again[side] = lanes_of([&](int lane) {
+                        return full[lane] / side_by_side_at_most(fewest[lane], most[lane], uses) + (1 - full[lane]) / uses;
+                    });
+            }
+            if (!own.summing.empty()) crowded_sums = larger(own.units.most_holders * over(own.units.holders), 1.0);
         }
         Lanes inward = 0;   // words that the home reads: each step takes what its tile needs
         for (int t = 0; t < int(layer.spaces.size()); ++t)
             if (own.through >> t & 1)
-                inward += larger(own.inward[t] * times, fetched(layer, t, large, loops, 0, false) * own.done);
+                inward += larger(larger(own.inward[t], own.units.computes * again[product && product->operands[1] == t]) * times,
+                                 fetched(layer, t, large, loops, 0, false) * own.done);
         // sums that leave the level in which they are added up come back to it
         const bool returns = ends && (home_sums || order.spilled);
         const Lanes back = returns ? volume(layer.spaces[layer.output], layer.bounds.data()) * (rounds - 1) : Lanes(0);
@@ -706,7 +733,8 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         for (const Operand& operand : outside[index]) once += own.once[operand.tensor];
         // a part of the work, with some cycles of the arithmetic and words from outside in all, to which some sums come back,
         // and which writes some words to the outermost level
-        const auto cost = [&](Lanes part, Lanes cycles, std::pair<Lanes, Lanes> words, Lanes sums, Lanes writes) {
+        const auto cost = [&](Lanes part, Lanes cycles, Lanes crowded_sums, std::pair<Lanes, Lanes> words, Lanes sums,
+                              Lanes writes) {
             const double done = own.units.known ? own.done : 1;
             const Lanes reads = (larger(words.first * done, once) + own.lasting_words) * part + where(mask_of(order.spilled), sums);
             const Lanes fills = (where(mask_of(own.filled), larger(words.second * done, once)) + own.lasting_words) * part;
@@ -716,7 +744,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             Lanes time = larger(cycles * times * part, (reads + writes) / layer.words_per_cycle);
             time = larger(time, from_home / home.read);
             time = larger(larger(time, coming / home.write), (from_home + coming) / home.shared);
-            for (const auto& [busy, each] : own.summing) time = larger(time, busy * times * part + sums * each);
+            for (const auto& [busy, each] : own.summing) time = larger(time, (busy * times * part + sums * each) * crowded_sums);
             return std::pair(select(never, NEVER, energy * segment.repeat), time * segment.repeat);
         };
         const auto words_of_product = [&](std::size_t share, Lanes full, Lanes even) {
@@ -743,14 +771,14 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
                 }
                 words.second = words.first;
             }
-            found[index][share] = cost(1, cycles, words, back, own.written + spilled);
+            found[index][share] = cost(1, cycles, crowded_sums, words, back, own.written + spilled);
             if (!(words.first > words.second).any()) break;     // nothing comes again: fewer units at work gain nothing
         }
         if (returns && streams) {   // in rounds, with any units at work: the first one has no sums that come back
             const std::pair<Lanes, Lanes> words = words_of_product(AT_WORK.size() - 2, 0, 0);
             const Lanes sent = spilled / larger(rounds - 1, 1.0);
-            in_rounds = {cost(first, own.cycles, words, 0, sent),
-                         cost(1 - first, own.cycles, words, back, own.written + spilled - sent)};
+            in_rounds = {cost(first, own.cycles, 1, words, 0, sent),
+                         cost(1 - first, own.cycles, 1, words, back, own.written + spilled - sent)};
             for (auto& [energy, time] : in_rounds) {
                 const Mask known = (first > 0.0) & (words.first < NEVER);
                 energy = where(known, energy);

@@ -28,7 +28,10 @@ struct ProductUnits {
     std::array<double, 4> beside{1, 1, 1, 1};
     std::array<double, 4> whole{0, 0, 0, 0};    // of these the number that no loop cuts; 0: loops may cut them
     double holder = 0;                          // words of one instance of the only level that may hold unfinished sums
-    std::array<double, 2> holders{1, 1};        // its instances at most, by rows and by columns side by side
+    double most_holders = 1;                    // its instances at most
+    std::array<double, 5> holders{1, 1, 1, 1, 1};   // the same along rows, columns, summands, groups, steps along windows
+    // multiply-accumulates with a word of each operand at most, each time that it comes from the home
+    std::array<double, 2> uses{1, 1};
 };
 
 // What no mapping of a layer in a group undercuts, all steps together.

@@ -17,7 +17,7 @@ The bound on all plans (`network_bound`) is a shortest path over the same states
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -27,7 +27,8 @@ from fadiff_mapper.fusion import FusedGroup, Hardware, Stay
 from fadiff_mapper.fusion.estimates import Candidate, homes
 from fadiff_mapper.fusion.prices import CoverPart, NetworkPrice, WordCosts, least_path
 from fadiff_mapper.fusion.segments import chains, shared_operands
-from fadiff_mapper.fusion.tile_steps import space_of
+from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words, space_of
+from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import EvaluatedGroup
@@ -250,17 +251,20 @@ class LastingCover:
     rows: Sequence[LastingRow]
     parts: Mapping[tuple[str, ...], Sequence[PlanPart]]
     in_one_go: Container[tuple[str, ...]]
-    usable: float  # words of the home
+    home: StorageLevel
     costs: WordCosts
     # versions with lasting tensors evaluated so far; None for one that cannot run
     exact: dict[VersionKey, EvaluatedGroup | None] = field(default_factory=dict)
+    # energy and cycles of evaluated versions, by their keys without the room of all
+    alike: dict[Hashable, OperatingPoint] = field(default_factory=dict)
 
     @cached_property
     def versions(self) -> list[list[PartVersion]]:
         """For each row the versions of all parts, those that lead to a state before those from there."""
         found: list[list[PartVersion]] = [[] for _ in self.rows]
+        usable = inf if self.home.usable is None else self.home.usable
         for row, versions in zip(self.rows, found, strict=True):
-            for step in row_steps(row, self.parts, self.in_one_go, self.usable):
+            for step in row_steps(row, self.parts, self.in_one_go, usable):
                 nodes, own = row.names[step.before[0]:step.after[0]], step.residents
                 for part in self.parts[nodes]:
                     point = part.candidate.estimate
@@ -274,27 +278,49 @@ class LastingCover:
         """Whether a version has an estimate only."""
         return version.step.residents.room > 0 and version.key not in self.exact
 
+    def learn(self, found: Mapping[VersionKey, EvaluatedGroup | None]) -> None:
+        """Notes evaluated versions."""
+        self.exact |= found
+        self.alike |= {key[:-1]: outcome.point for key, outcome in found.items() if outcome}
+
+    def hoped(self, version: PartVersion) -> OperatingPoint:
+        """Energy and cycles of a version not evaluated: as estimated, or as known beside other words in the home."""
+        return self.alike.get(version.key[:-1], version.point)
+
+    def crowded(self, version: PartVersion) -> bool:
+        """Whether the tensors that stay while a version runs leave no word of the home to its tiles."""
+        group, usable = version.group(self.home.name), self.home.usable
+        return usable is not None and max(resident_words(group, layer_steps(group), self.home)) >= usable
+
     def cover_parts(self, cover: Sequence[PartVersion]) -> list[CoverPart[Any]]:
         """The groups of a cover; of those that are not evaluated the estimates."""
-        outcomes = [(version.nodes, version if self.unknown(version) else
-                     self.exact.get(version.key) or version.part.evaluated) for version in cover]
-        return [CoverPart(nodes, outcome.point, outcome) for nodes, outcome in outcomes if outcome]
+        found: list[CoverPart[Any]] = []
+        for version in cover:
+            if self.unknown(version):
+                found.append(CoverPart(version.nodes, self.hoped(version), version))
+            elif outcome := self.exact.get(version.key) or version.part.evaluated:
+                found.append(CoverPart(version.nodes, outcome.point, outcome))
+        return found
 
     def best(self, price: NetworkPrice, hopeful: bool = True) -> list[PartVersion]:
         """The cheapest cover at some prices, with the estimates of versions that are not evaluated, or without."""
         def at(version: PartVersion) -> float:
             """The price of a version; infinite for one that cannot run, or of which nothing else is hoped."""
-            if self.unknown(version) and not hopeful:
-                return inf
+            if self.unknown(version):
+                return price(self.hoped(version)) if hopeful else inf
             outcome = self.exact.get(version.key, version)
             return price(outcome.point) if outcome else inf
 
-        cover: list[PartVersion] = []
-        for row, versions in zip(self.rows, self.versions, strict=True):
-            end: State = len(row.names), frozenset(), 0
-            cover += least_path(((version.step.before, version.step.after, at(version), version)
-                                 for version in versions), NEW_ROW, end)[1]
-        return cover
+        while True:
+            cover: list[PartVersion] = []
+            for row, versions in zip(self.rows, self.versions, strict=True):
+                end: State = len(row.names), frozenset(), 0
+                cover += least_path(((version.step.before, version.step.after, at(version), version)
+                                     for version in versions), NEW_ROW, end)[1]
+            crowded = [version.key for version in cover if self.unknown(version) and self.crowded(version)]
+            if not crowded:
+                return cover
+            self.exact.update(dict.fromkeys(crowded))
 
 
 def runs_of(cover: Sequence[PartVersion]) -> list[tuple[str, ...]]:

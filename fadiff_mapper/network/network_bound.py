@@ -48,7 +48,7 @@ from fadiff_mapper.fusion.group_cost import operator_choices
 from fadiff_mapper.fusion.prices import NOTHING, WordCosts, least_path, operators_alone, other_reads, summed, word_costs
 from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs
 from fadiff_mapper.fusion.tile_steps import all_step_classes, space_of
-from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec
 from fadiff_mapper.kernel._kernel import GroupBound, LayerLeast, ProductUnits
 from fadiff_mapper.model.energy_latency import narrowest_port, through_ports
@@ -565,10 +565,11 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         # windows that spatial loops divide may round to nothing
         through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
                    and (space.name in keep or space.name in read) and layer.least.inward[t] > 0]
+        made = index < len(segment.links) or residents.made     # so sums are finished inside the home
         tables.append(LayerLeast(
             energy=layer.done * layer.least.inside, cycles=layer.done * layer.least.busy,
             written=layer.done * problem.tensor_size(problem.output) * layer.written, done=layer.done,
-            made=layer.done * problem.tensor_size(problem.output) * (index < len(segment.links) or residents.made),
+            made=layer.done * problem.tensor_size(problem.output) * made,
             lasting=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in lasting),
             lasting_words=sum(float(problem.tensor_size(space)) for space in problem.dataspaces
                               if lasting.get(space.name) is False),
@@ -576,8 +577,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
             unfinished=sums_room(layer.spec, home, float(usable)),
             units=product_units(layer, problem, {cut for dim in dims if (cut := segment.cuts[dim][index])},
-                                {space.name for space in outside} <= keep,
-                                home if index < len(segment.links) else len(layer.spec.constraints.levels) - 1),
+                                {space.name for space in outside} <= keep, made),
             through=sum(1 << t for t in through),
             brought=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
             once=[0.0 if space.name in brought else layer.done * touched_words(space, problem.bounds)
@@ -608,7 +608,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
                       [[number[dim] for dim in dims if dim in own] for own in shared])
 
 
-def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home: bool, most: int) -> ProductUnits:
+def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home: bool, finished: bool) -> ProductUnits:
     """The units of a layer side by side in the kernel's form, if it is a product of two operands in the home.
 
     One operand at least has no windows, each dimension of the output moves an operand, and each other one both.
@@ -618,7 +618,7 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
         problem: Its problem as in the group.
         cut: The dimensions that shared loops may cut.
         in_home: Whether the home keeps both operands in every mapping.
-        most: The first levels, so many, of which some hold unfinished sums.
+        finished: Whether sums are finished inside the home.
     """
     operands = [space for space in problem.dataspaces if space is not problem.output]
     plain = [space for space in problem.dataspaces if all(
@@ -634,20 +634,38 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
     windows = {term.dimension for space in operands for rank in space.ranks if len(rank) > 1 for term in rank}
     kinds = [output.dimensions & first - second, output.dimensions & second - first, own - windows - output.dimensions,
              first & second & output.dimensions]    # rows, columns, summands, groups
-    holders = [(index, here) for index, here in enumerate(layer.spec.constraints.levels[:most])
+    kinds.append(dims.difference(*kinds))   # steps along windows
+    most = layer.home if finished else -1   # levels inside of which sums are finished
+    keeping = [(index, here) for index, here in enumerate(layer.spec.constraints.levels[:most])
                if output.name not in here.bypass]
-    holder, instances = inf, [1.0, 1.0]     # words of each instance of the only level for unfinished sums, and these
-    if len(holders) == 1 and output.name in holders[0][1].keep and (
-            room := layer.spec.arch.levels[holders[0][0]].usable) is not None:
-        holder = float(room)
-        instances = [layer.least.instances(holders[0][0], frozenset(kind)) for kind in kinds[:2]]
+    # words of each instance of the only level for unfinished sums, and these instances: all, and along each kind
+    holder, most_holders, holders = inf, 1.0, [1.0] * len(kinds)
+    if len(keeping) == 1 and output.name in keeping[0][1].keep and (
+            room := layer.spec.arch.levels[keeping[0][0]].usable) is not None:
+        instances = partial(layer.least.instances, keeping[0][0])
+        holder, most_holders, holders = float(room), instances(dims), [instances(frozenset(kind)) for kind in kinds]
     return ProductUnits(
         known=True, computes=layer.done * problem.computes,
         most=min(layer.least.units(dims), problem.computes / layer.least.busy),  # more units would wait for words
-        along=[layer.least.units(frozenset(kind)) for kind in (*kinds, dims.difference(*kinds))],
-        beside=[layer.least.units(dims - kind) for kind in kinds],
-        whole=[0.0 if cut & kind else float(prod(problem.bounds[dim] for dim in kind)) for kind in kinds],
-        holder=holder, holders=instances)
+        along=[layer.least.units(frozenset(kind)) for kind in kinds],
+        beside=[layer.least.units(dims - kind) for kind in kinds[:4]],
+        whole=[0.0 if cut & kind else float(prod(problem.bounds[dim] for dim in kind)) for kind in kinds[:4]],
+        holder=holder, most_holders=most_holders, holders=holders,
+        uses=[holder * along if finished and space in plain and not finds_summands(layer, space) else inf
+              for space, along in zip(operands, (holders[1], holders[0]), strict=True)])
+
+
+def finds_summands(layer: LayerInGroup, operand: DataSpace) -> bool:
+    """Whether an operand's words for all summands of a sum could lie further in than its home at once."""
+    assert layer.least
+    problem = layer.spec.problem
+    summed = frozenset(problem.dimensions) - problem.output.dimensions
+    together = layer.least.units(summed)
+    for index, here in enumerate(layer.spec.constraints.levels[:layer.home]):
+        if operand.name not in here.bypass:
+            room = layer.spec.arch.levels[index].usable
+            together = max(together, inf if room is None else room * layer.least.instances(index, summed))
+    return prod(problem.bounds[dim] for dim in summed) <= together
 
 
 def sums_room(spec: Spec, most: int, otherwise: float) -> float:

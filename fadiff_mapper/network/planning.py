@@ -21,7 +21,7 @@ with the loops of these. With the method "gradient" a descent proposes candidate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, prod
@@ -62,6 +62,7 @@ from fadiff_mapper.fusion.prices import (
     word_costs,
 )
 from fadiff_mapper.fusion.segments import RUNS, Segment, chains, runs_in_order, segments
+from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words
 from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.lasting_tensors import LastingCover, PartVersion, PlanPart, VersionKey, lasting_rows, runs_of
 from fadiff_mapper.network.network_bound import MOST_WORK, LeastLayer, NetworkLeast, network_least
@@ -544,7 +545,7 @@ def _with_lasting_tensors(run: PlanningRun, plan: list[CoverPart[EvaluatedGroup]
             break
         unknown = {version.key: version for version in versions if cover.unknown(version)}
         if unknown:
-            cover.exact.update(_evaluated_versions(run, list(unknown.values()), price))
+            cover.learn(_evaluated_versions(run, list(unknown.values()), price))
         elif not run.clock.over(_tiles_of(hoped)) and runs_in_order(run.workload, runs_of(versions)):
             plan = hoped
             run.note(LASTING, plan)
@@ -559,6 +560,17 @@ def _lasting_cover(run: PlanningRun) -> LastingCover | None:
     if not any(row.tensors for row in rows):
         return None
     price, repeats, level = run.price, repeats_of(run.workload), homes(run.hardware)[0]
+    home = run.hardware.arch.levels[run.hardware.level(level)]
+
+    def roomy(groups: Iterable[EvaluatedGroup]) -> Iterator[EvaluatedGroup]:
+        """The groups, from the cheapest one on, that leave more room for lasting tensors than all cheaper ones."""
+        least = inf
+        for group in groups:
+            taken = max(resident_words(group.group, layer_steps(group.group), home))
+            if taken < least:
+                least = taken
+                yield group
+
     alone, groups = dict[tuple[int, int], PlanPart](), dict[Hashable, list[PlanPart]]()
     parts: dict[tuple[str, ...], list[PlanPart]] = {}
     for name, result in run.by_node.items():
@@ -581,11 +593,10 @@ def _lasting_cover(run: PlanningRun) -> LastingCover | None:
             inside = segment.repeat * sum(base.known[0].compute for base in group_bases(segment, run.bases))
             groups[segment.key] = [
                 PlanPart(replace(group.candidate, group=group.group, estimate=group.point), inside, group)
-                for group in {id(group): group for group in (*exact[:1], *finished[:1])}.values()]
+                for group in {id(group): group for group in (*roomy(exact), *roomy(finished))}.values()]
         if groups[segment.key]:
             parts[nodes] = groups[segment.key]
-    usable = run.hardware.arch.levels[run.hardware.level(level)].usable
-    return LastingCover(rows, parts, run.by_nodes, inf if usable is None else usable, run.word_costs)
+    return LastingCover(rows, parts, run.by_nodes, home, run.word_costs)
 
 
 def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],

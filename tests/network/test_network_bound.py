@@ -434,6 +434,33 @@ def bounded_run(name: str | Workload, design: str) -> PlanningRun:
     return run
 
 
+def test_words_come_from_the_home_again_for_each_block_of_sums_that_fits(tmp_path: Path) -> None:
+    """Two products of 64 x 64 words with 48 points on 16 x 16 units. Only 16 of 64 summands find their weights in the
+    units at once. So the weights of the first product come once for all points that each accumulator bank holds."""
+    text = bundled_files.find("arch/gemmini_small").read_text()
+    network = load_network(nn.Sequential(*(nn.Linear(64, 64, bias=False) for _ in range(2))), torch.zeros(48, 64))
+    cycles = []
+    for sums in (4, 5, 6, 64):
+        design = tmp_path / f"{sums}.yaml"
+        design.write_text(text.replace("depth: 128", f"depth: {sums}"))
+        run, random = bounded_run(network, str(design)), Random(1)
+        least = least_of(run.workload, run.hardware, run.results, run.segments)
+        assert least
+        segment, = run.segments
+        group = plain_step(least, segment.nodes).least
+        assert isinstance(group, LeastGroup)
+        while group.raise_price(0.0, 1.0, inf):
+            pass
+        cycles.append(group.price(0.0, 1.0))
+        for _, _, point in drawn_points(random, run, [segment], TileMemory()):
+            assert point.cycles >= cycles[-1] * (1 - 1e-9)
+    home = run.hardware.arch.levels[run.hardware.level(homes(run.hardware)[0])]
+    assert home.shared_bandwidth
+    for sums, least_cycles in zip((4, 5, 6), cycles, strict=False):
+        assert least_cycles >= 48 / sums * 64 * 64 / home.shared_bandwidth
+    assert cycles[0] > cycles[1] > cycles[2] > cycles[3]
+
+
 def test_the_least_price_is_that_of_the_best_of_all_covers() -> None:
     """Layers by themselves 10 each, groups less the more layers they have, and a residual that one of them saves."""
     alone = {name: LeastLayer(10.0, 10.0, 110.0) for name in "abc"}

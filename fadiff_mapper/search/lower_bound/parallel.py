@@ -144,7 +144,8 @@ def most_units(space: MapSpace, spread: Spread, dims: frozenset[str]) -> float:
 
 def most_instances(spread: Spread, level: int, dims: frozenset[str]) -> float:
     """The most instances of a level in use by spatial loops over some dimensions alone."""
-    return float(math.prod(most for each in spread.widest[level + 1:] for name, most in each.items() if name in dims))
+    along = math.prod(most for each in spread.widest[level + 1:] for name, most in each.items() if name in dims)
+    return float(min(along, spread.instances[level]))
 
 
 def _undominated(states: set[tuple[int, ...]], open_axes: Sequence[bool]) -> set[tuple[int, ...]]:
