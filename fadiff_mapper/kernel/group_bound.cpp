@@ -237,9 +237,11 @@ static Lanes over_in_use(const Product& product, const std::array<double, KINDS>
             result *= lanes_of([&](int lane) {
                 if (!alike[lane]) return 1 / along;
                 const double least = small[cut].first[lane], most = own.first[lane];
-                const double full = std::floor(whole / last_large[cut].largest()[lane]) * least, left = bound - full;
+                const double points = std::max(own.points[lane], small[cut].points[lane]);  // with those computed again
+                const double full = std::min(std::floor(whole / last_large[cut].largest()[lane]) * least, points);
+                const double left = points - full;
                 const double rest = left > 0 && least == most ? side_by_side_at_most(left, left, along) : along;
-                return (full / side_by_side_at_most(least, most, along) + left / rest) / bound;
+                return (full / side_by_side_at_most(least, most, along) + left / rest) / points;
             });
         }
     }
@@ -573,7 +575,8 @@ static Lanes full_part(const FusedLayer& layer, const FusedLayer& last, const Lo
         const Lanes steps = floor(last.bounds[last_large[loop].dim] / last_large[loop].largest());
         const Mask alike = (cut.first == cut.usual()) & (cut.ahead + cut.behind == 0.0);
         const Mask single = (small[loop].steps == 1.0) & (cut.steps == 1.0) & (small[loop].first == cut.first);
-        part *= select(single, 1, where(alike, smaller(steps * small[loop].first / layer.bounds[cut.dim], 1.0)));
+        const Lanes points = larger(cut.points, small[loop].points);    // with those that are computed again
+        part *= select(single, 1, where(alike, smaller(steps * small[loop].first / points, 1.0)));
     }
     return part;
 }
@@ -699,8 +702,8 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         const Lanes full = full_part(layer, last, small, large, last_large, loops, [](int) { return true; });
         std::optional<Product> product;
         Lanes work = 0, even = 0;   // cycles of the arithmetic; see `streamed`
-        std::array<Lanes, 2> again{0, 0};   // words of each operand that the home reads for a multiply-accumulate at least
-        Lanes crowded_sums = 1;     // in each instance that holds them, to those where all instances do
+        std::array<Lanes, 2> again{0, 0};   // words of each operand that the home reads per multiply-accumulate, at least
+        Lanes crowded_sums = 1;     // factor on the time of the level with sums, of which tiles leave instances idle
         if (own.units.known) {
             product.emplace(layer);
             if (product->slider >= 0)
@@ -713,7 +716,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             const ProductTile least_tile(*product, small, loops, 0), most_tile(*product, large, loops, 0);
             for (int side = 0; side < 2; ++side) {
                 const Lanes &fewest = least_tile.lines[1 - side], &most = most_tile.lines[1 - side];
-                const double uses = own.units.uses[side];   // by as many lines, which divide a full tile
+                const double uses = own.units.uses[side];   // one for each line of the other operand, which divide a full tile
                 if (uses < NEVER)
                     again[side] = lanes_of([&](int lane) {
                         return full[lane] / side_by_side_at_most(fewest[lane], most[lane], uses) + (1 - full[lane]) / uses;

@@ -30,7 +30,7 @@ struct ProductUnits {
     double holder = 0;                          // words of one instance of the only level that may hold unfinished sums
     double most_holders = 1;                    // its instances at most
     std::array<double, 5> holders{1, 1, 1, 1, 1};   // the same along rows, columns, summands, groups, steps along windows
-    // multiply-accumulates with a word of each operand at most, each time that it comes from the home
+    // multiply-accumulates that one read of a word from the home serves at most, by operand; infinite: unknown
     std::array<double, 2> uses{1, 1};
 };
 

@@ -656,15 +656,17 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
 
 
 def finds_summands(layer: LayerInGroup, operand: DataSpace) -> bool:
-    """Whether an operand's words for all summands of a sum could lie further in than its home at once."""
+    """Whether all elements of an operand that one sum needs could lie further in than the home at once."""
     assert layer.least
     problem = layer.spec.problem
     summed = frozenset(problem.dimensions) - problem.output.dimensions
     together = layer.least.units(summed)
+    shares = element_shares(layer.spec.arch, problem)[0][:, problem.dataspace_names().index(operand.name)]
     for index, here in enumerate(layer.spec.constraints.levels[:layer.home]):
         if operand.name not in here.bypass:
             room = layer.spec.arch.levels[index].usable
-            together = max(together, inf if room is None else room * layer.least.instances(index, summed))
+            elements = inf if room is None else room / shares[index]
+            together = max(together, elements * layer.least.instances(index, summed))
     return prod(problem.bounds[dim] for dim in summed) <= together
 
 

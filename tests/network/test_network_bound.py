@@ -35,7 +35,7 @@ from fadiff_mapper.network.lasting_tensors import NEW_ROW, PartVersion, PlanPart
 from fadiff_mapper.network.network_bound import LeastGroup, LeastLayer, NetworkLeast, PathStep, network_least
 from fadiff_mapper.network.one_design import repeats_of
 from fadiff_mapper.network.planning import PlanningRun, planned_groups
-from fadiff_mapper.network.tile_mappings import LIGHT, TileMemory, with_mappings
+from fadiff_mapper.network.tile_mappings import LIGHT, THOROUGH, TileEffort, TileMemory, with_mappings
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import OperatingPoint, Workload
 from tests.fusion.test_causal_groups import TOKENS, described
@@ -306,13 +306,13 @@ def drawn_points(random: Random, run: PlanningRun, among: Sequence[Segment],
 Place = TypeVar("Place", Segment, PathStep)
 
 
-def exact_points(run: PlanningRun, drawn: Sequence[tuple[Place, FusedGroup]],
-                 memory: TileMemory) -> Iterator[tuple[Place, FusedGroup, OperatingPoint]]:
+def exact_points(run: PlanningRun, drawn: Sequence[tuple[Place, FusedGroup]], memory: TileMemory,
+                 effort: TileEffort = LIGHT) -> Iterator[tuple[Place, FusedGroup, OperatingPoint]]:
     """The first 12 groups that fit, mapped, as far as they can run: each with its place, exact energy and cycles."""
     fitting = [(place, group) for place, group in drawn if fits(run, group)][:12]
     mapped = with_mappings(run.hardware, [group for _, group in fitting], [
         [run.by_node[name].spec for name in place.nodes] for place, _ in fitting],
-        run.price.sums, LIGHT, memory=memory)
+        run.price.sums, effort, memory=memory)
     legal = [(place, group) for (place, _), group in zip(fitting, mapped, strict=True) if group]
     for (place, group), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
         if cost:
@@ -459,6 +459,37 @@ def test_words_come_from_the_home_again_for_each_block_of_sums_that_fits(tmp_pat
     for sums, least_cycles in zip((4, 5, 6), cycles, strict=False):
         assert least_cycles >= 48 / sums * 64 * 64 / home.shared_bandwidth
     assert cycles[0] > cycles[1] > cycles[2] > cycles[3]
+
+
+@pytest.mark.parametrize("tile", [3, 4, 6])
+def test_points_computed_again_are_no_work_in_full_tiles(tile: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                         ) -> None:
+    """Tiles of 6, 6 and 4 of 16 points need 8, 8 and 6 of 18: 16 of the 22 that are computed are in full tiles. Where 6
+    sums fit in a column, 8 points need two blocks, and 6 need one."""
+    given: list[Any] = []
+
+    def made(*arguments: Any) -> GroupBound:
+        given.append(arguments[-2:])
+        return GroupBound(*arguments)
+    monkeypatch.setattr(network_bound, "GroupBound", made)
+    design = tmp_path / "arch.yaml"
+    design.write_text(bundled_files.find("arch/gemmini_small").read_text().replace("depth: 128", "depth: 6"))
+    network = nn.Sequential(nn.Conv2d(64, 64, 1, bias=False), nn.Conv2d(64, 64, (3, 1), bias=False))
+    run = bounded_run(load_network(network, torch.zeros(1, 64, 18, 1)), str(design))
+    segment, = run.segments
+    least = least_of(run.workload, run.hardware, run.results, run.segments)
+    assert least
+    group = plain_step(least, segment.nodes).least
+    assert isinstance(group, LeastGroup)
+    bound, again = group.parts(), Stay(homes(run.hardware)[0], frozenset())
+    fused = FusedGroup(tuple(FusedLayer(problem, {}) for problem in segment.problems),
+                       (segment.links[0].staying(again),), (TileLoop("P", tile),))
+    (_, mapped, point), = exact_points(run, [(segment, fused)], TileMemory(), THOROUGH)
+    compared = 0
+    for part in parts_around(Random(1), segment, mapped, *given[-1], run.hardware.arch.level_names()[-1]):
+        assert kernel_parts.part_price(bound, *part, inf, 1.0) <= point.cycles * (1 + 1e-9), part
+        compared += 1
+    assert compared
 
 
 def test_the_least_price_is_that_of_the_best_of_all_covers() -> None:
