@@ -33,7 +33,7 @@ from fadiff_validation.random_mappings import random_nests
 from provenance import add_output, markdown
 
 from fadiff_mapper import SearchOptions, Workload, map_layers, read_space
-from fadiff_mapper.design.evaluate_design import DesignBench
+from fadiff_mapper.design.evaluate_design import DesignReader
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignWorkers
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 from fadiff_mapper.design.space import DesignSpace, Point, nearest_value
@@ -128,16 +128,16 @@ def searched(question: DesignQuestion, method: str, most: int, done: Sequence[Re
 def beside(question: DesignQuestion, baseline: str) -> list[Step]:
     """The end of a baseline."""
     start = time.process_time()
-    edp = BASELINES[baseline][1](DesignBench(question, None), question.networks[0], question.options.seed)
+    edp = BASELINES[baseline][1](DesignReader(question), question.networks[0], question.options.seed)
     return [Step(1, time.process_time() - start, edp)]
 
 
-def random_search(bench: DesignBench, network: Workload, seed: int) -> float:
+def random_search(reader: DesignReader, network: Workload, seed: int) -> float:
     """The best of random designs with random mappings, in uJ x cycles."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(RANDOM_DESIGNS):
-        point = tuple(int(rng.integers(len(parameter.values))) for parameter in bench.question.space.parameters)
-        found.append(edp(network, [best_of_random(spec, seed) for spec in bench.specs(point)]))
+        point = tuple(int(rng.integers(len(parameter.values))) for parameter in reader.question.space.parameters)
+        found.append(edp(network, [best_of_random(spec, seed) for spec in reader.specs(point)]))
     return min(found)
 
 
@@ -156,9 +156,9 @@ def best_of_random(spec: Spec, seed: int) -> OperatingPoint:
     return OperatingPoint(float(energy[best]), float(cycles[best]))
 
 
-def dosa_edp(bench: DesignBench, network: Workload, seed: int) -> float:
+def dosa_edp(reader: DesignReader, network: Workload, seed: int) -> float:
     """The EDP that DOSA's descent ends with, in uJ x cycles."""
-    return dosa_search(bench, seed).edp / PJ_PER_UJ
+    return dosa_search(reader, seed).edp / PJ_PER_UJ
 
 
 def default_point(space: DesignSpace) -> Point:
@@ -166,14 +166,14 @@ def default_point(space: DesignSpace) -> Point:
     return tuple(nearest_value(parameter.values, DEFAULT[parameter.name]) for parameter in space.parameters)
 
 
-def default_edp(bench: DesignBench, network: Workload, seed: int) -> float:
+def default_edp(reader: DesignReader, network: Workload, seed: int) -> float:
     """The EDP of Gemmini's own design, in uJ x cycles."""
-    return mapped_edp(bench, network, default_point(bench.question.space))
+    return mapped_edp(reader, network, default_point(reader.question.space))
 
 
-def mapped_edp(bench: DesignBench, network: Workload, point: Point) -> float:
+def mapped_edp(reader: DesignReader, network: Workload, point: Point) -> float:
     """The EDP of a design, each layer mapped by the search, in uJ x cycles."""
-    results = map_layers(bench.specs(point), SearchOptions(("edp",)))
+    results = map_layers(reader.specs(point), SearchOptions(("edp",)))
     return edp(network, [OperatingPoint(result.stats.energy_pj, result.stats.cycles) for result in results])
 
 
@@ -187,7 +187,7 @@ def edp(network: Workload, layers: Sequence[OperatingPoint]) -> float:
 METHODS, TAUGHT = (GRADIENT, "tpe", "nsga2", "random"), ("tpe", "nsga2")
 """Methods of `search_design`, and those that get the gradient's time."""
 
-BASELINES: dict[str, tuple[str, Callable[[DesignBench, Workload, int], float]]] = {
+BASELINES: dict[str, tuple[str, Callable[[DesignReader, Workload, int], float]]] = {
     "dosa": ("DOSA's descent (7 starts x 1,490 steps) on our model", dosa_edp),
     "random_mappings": ("random designs and mappings (DOSA's settings)", random_search),
     "default": ("default design (16, 32 KB, 128 KB)", default_edp),

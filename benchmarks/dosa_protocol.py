@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from fadiff_mapper import SearchOptions, map_layers
-from fadiff_mapper.design.evaluate_design import DesignBench
+from fadiff_mapper.design.evaluate_design import DesignReader
 from fadiff_mapper.design.space import Point, nearest_value
 from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import (
@@ -109,44 +109,44 @@ class Reached:
     every: tuple[float, ...]
 
 
-def dosa_search(bench: DesignBench, seed: int, starts: int = STARTS, steps: int = STEPS) -> Reached:
+def dosa_search(reader: DesignReader, seed: int, starts: int = STARTS, steps: int = STEPS) -> Reached:
     """Runs the protocol.
 
     Args:
-        bench: Reads designs of DOSA's space.
+        reader: Reads designs of DOSA's space.
         seed: Seed of the starts.
         starts: Descents side by side.
         steps: Steps of Adam.
     """
-    space = bench.question.space
-    nests, found = first_mappings(bench, starts, np.random.default_rng(seed))
-    parts = families(bench, nests)
-    rate = RATES[bench.question.networks[0].name]
+    space = reader.question.space
+    nests, found = first_mappings(reader, starts, np.random.default_rng(seed))
+    parts = families(reader, nests)
+    rate = RATES[reader.question.networks[0].name]
     moves = [adam_step(part.parts.requires_grad_(True), rate) for part in parts]
     with one_torch_thread():
         for done in range(0, steps, ROUNDED_EVERY):
-            curves = curves_around(space, min(found)[1], lambda point: bench.specs(point)[0])
+            curves = curves_around(space, min(found)[1], lambda point: reader.specs(point)[0])
             for _ in range(min(ROUNDED_EVERY, steps - done)):
-                loss_of(parts, curves, bench.question.loads).backward()
+                loss_of(parts, curves, reader.question.loads).backward()
                 for move in moves:
                     move()
-            found += rounded(parts, bench, starts)
+            found += rounded(parts, reader, starts)
     return Reached(*min(found), tuple(edp for edp, _ in found))
 
 
-def first_mappings(bench: DesignBench, starts: int,
+def first_mappings(reader: DesignReader, starts: int,
                    rng: np.random.Generator) -> tuple[list[Nest], list[tuple[float, Point]]]:
     """The mappings of random designs that are not too bad, one batch of all starts for each layer; and their worth."""
-    space = bench.question.space
-    specs = bench.specs(tuple(0 for _ in space.parameters))
+    space = reader.question.space
+    specs = reader.specs(tuple(0 for _ in space.parameters))
     drawn: list[tuple[float, Point, list[Mapping]]] = []
     for _ in range(MOST_DRAWN):
         side, accumulator, scratchpad = (2 ** int(rng.integers(1, most)) for most in (8, 12, 12))
         wanted = {"side": side, "accumulator_kb": max(accumulator, LEAST_KB),
                   "scratchpad_kb": max(scratchpad, LEAST_KB)}
         point = tuple(nearest_value(parameter.values, wanted[parameter.name]) for parameter in space.parameters)
-        results = map_layers(bench.specs(point), SearchOptions(("edp",)))
-        energy, cycles = (sum(often * value for often, value in zip(bench.question.loads, values, strict=True))
+        results = map_layers(reader.specs(point), SearchOptions(("edp",)))
+        energy, cycles = (sum(often * value for often, value in zip(reader.question.loads, values, strict=True))
                           for values in ([result.stats.energy_pj for result in results],
                                          [float(result.stats.cycles) for result in results]))
         drawn.append((energy * cycles, point, [result.mapping for result in results]))
@@ -157,10 +157,10 @@ def first_mappings(bench: DesignBench, starts: int,
     return nests, [(edp, point) for edp, point, _ in kept]
 
 
-def families(bench: DesignBench, nests: Sequence[Nest]) -> list[Descended]:
+def families(reader: DesignReader, nests: Sequence[Nest]) -> list[Descended]:
     """The layers, those of one shape class side by side, at the factors of given mappings."""
-    space = bench.question.space
-    tasks = [mapping_task(spec) for spec in bench.specs(tuple(len(each.values) - 1 for each in space.parameters))]
+    space = reader.question.space
+    tasks = [mapping_task(spec) for spec in reader.specs(tuple(len(each.values) - 1 for each in space.parameters))]
     groups: dict[object, list[int]] = {}
     for number, task in enumerate(tasks):
         groups.setdefault(batch_key(task.space, task.layer.projection), []).append(number)
@@ -237,7 +237,7 @@ def least_place(parts: Sequence[Descended], runs: Sequence[NestEvaluation], curv
     return torch.maximum(torch.minimum(place, curves.upper[:, None]), curves.lower[:, None])
 
 
-def rounded(parts: Sequence[Descended], bench: DesignBench, starts: int) -> list[tuple[float, Point]]:
+def rounded(parts: Sequence[Descended], reader: DesignReader, starts: int) -> list[tuple[float, Point]]:
     """Rounds all factors, takes the best loop orders, and evaluates every start on its least design.
 
     Returns:
@@ -253,9 +253,9 @@ def rounded(parts: Sequence[Descended], bench: DesignBench, starts: int) -> list
     found = []
     for start in range(starts):
         own = [nests[number].take(np.array([start])) for number in range(len(nests))]
-        point = least_point(bench, own)
+        point = least_point(reader, own)
         if point is not None:
-            found.append((exact_edp(bench, point, own), point))
+            found.append((exact_edp(reader, point, own), point))
     return found
 
 
@@ -272,10 +272,10 @@ def best_orders(part: Descended) -> DiscreteDecisions:
     return part.choices._replace(order=np.take_along_axis(np.stack(options), pick[None, None, None], axis=0)[0])
 
 
-def least_point(bench: DesignBench, nests: Sequence[Nest]) -> Point | None:
+def least_point(reader: DesignReader, nests: Sequence[Nest]) -> Point | None:
     """The least design of the grid on which mappings run; None where they need more than the space has."""
-    parameters = bench.question.space.parameters
-    specs = bench.specs(tuple(len(parameter.values) - 1 for parameter in parameters))
+    parameters = reader.question.space.parameters
+    specs = reader.specs(tuple(len(parameter.values) - 1 for parameter in parameters))
     side = accumulator = scratchpad = 0.0
     for spec, nest in zip(specs, nests, strict=True):
         run = evaluate_smooth(layer_of(spec), torch_nest(
@@ -293,10 +293,10 @@ def least_point(bench: DesignBench, nests: Sequence[Nest]) -> Point | None:
     return None if -1 in point else point
 
 
-def exact_edp(bench: DesignBench, point: Point, nests: Sequence[Nest]) -> float:
+def exact_edp(reader: DesignReader, point: Point, nests: Sequence[Nest]) -> float:
     """The EDP of given mappings on a design, in pJ x cycles; infinite where one does not run there."""
     energy = cycles = 0.0
-    for spec, nest, often in zip(bench.specs(point), nests, bench.question.loads, strict=True):
+    for spec, nest, often in zip(reader.specs(point), nests, reader.question.loads, strict=True):
         scores = score(layer_of(spec), nest)
         if not scores.legal[0]:
             return math.inf

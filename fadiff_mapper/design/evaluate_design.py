@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError
@@ -33,14 +34,25 @@ from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, des
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.prices import other_reads
 from fadiff_mapper.fusion.segments import Segment, segments
+from fadiff_mapper.inputs.load import find_energies, read_spec
+from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec
+from fadiff_mapper.inputs.v04.document import translated_architecture
+from fadiff_mapper.inputs.yaml.place import Leniency
 from fadiff_mapper.model.evaluate_spec import is_sparse
 from fadiff_mapper.network.network_bound import LeastLayer, NetworkLeast, least_work, network_least
-from fadiff_mapper.network.one_design import specs_of
+from fadiff_mapper.network.one_design import with_problem
 from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import NetworkResult, network_result
 from fadiff_mapper.workload.readers.network_text import network_text, shape_id
+
+# Designs differ in a few numbers, and their layers in bounds. So of most designs only the architecture and its energies
+# are read. Constraints depend on the layer and the shape of the architecture: not on attributes of components, nor on
+# the width of a fan-out, except with `maximize_dims`. So layers are read in full only on the first design of every
+# shape. Sparse documents, and documents with other dependences on the layer, are read in full for each design.
+
+MOST_SHAPES = 64  # shapes of the architecture whose constraints are kept, the latest ones: a limit on memory
 
 BOUND_WORK = (0, 250_000)
 """Layers of parts of fused groups that are bounded for a design: at first, and where that leaves the design open. A
@@ -52,6 +64,76 @@ PROOF_WORK = 4_000_000
 MOST_DESIGNS = 64
 """Parsed designs that are kept, the latest ones, so that a design that is judged and then mapped is read once."""
 
+UNSEEN = ("attributes", "spatial")
+"""Entries of a component on which constraints do not depend: its attributes, and its meshes as long as a fan-out stays
+one. A list of constraints named `spatial` is under `constraints`, which count."""
+
+FILLING = "maximize_dims"  # the constraint whose factors depend on the width of a fan-out
+SPARSE = "sparse_optimizations"  # the key of sparse optimizations, whose densities depend on the layer
+
+
+class DesignReader:
+    """Reads designs of one space with all layers of a question."""
+
+    def __init__(self, question: DesignQuestion) -> None:
+        self.question = question
+        self.readings: dict[Hashable, tuple[Spec, ...]] = {}  # of the first design of each shape, without energy notes
+        self.specs = lru_cache(MOST_DESIGNS)(self._specs)
+
+    def _specs(self, point: Point) -> tuple[Spec, ...]:
+        """A design with every layer of the question, in the order of `DesignQuestion.layers`, as a full reading gives.
+
+        Raises SpecError if the point is no valid design, or a layer's constraints do not fit it.
+        """
+        question, document = self.question, design_document(self.question.space, point)
+        leniency = Leniency(question.space.strict)
+        native = translated_architecture(with_problem(document, question.layers[0].literal), leniency)
+        arch = read_architecture(native, native.where, leniency=leniency)
+        seen = repr([(key, _without_unseen(value) if key == "architecture" else value)
+                     for key, value in document.items()])
+
+        def in_full() -> tuple[Spec, ...]:
+            return tuple(read_spec(with_problem(document, layer.literal), question.space.files, question.energy,
+                                   question.space.strict) for layer in question.layers)
+
+        meshes = [arch.fanout(level) for level in range(len(arch.levels))]
+        shape = (seen, arch.level_names(), tuple(meshes if FILLING in seen else [x * y > 1 for x, y in meshes]),
+                 tuple(leniency.warnings))
+        known = self.readings.get(shape)
+        if SPARSE in seen or any("problem" in text for key, value in document.items()
+                                 if key not in ("problem", "mapping") for text in _texts(value)):
+            specs = in_full()
+        elif known is None:
+            specs = in_full()
+            _, notes = find_energies(document, specs[0].arch, specs[0].literal, question.energy)
+            if len(self.readings) >= MOST_SHAPES:
+                del self.readings[next(iter(self.readings))]
+            self.readings[shape] = tuple(replace(spec, notes=spec.notes[:len(spec.notes) - len(notes)])
+                                         for spec in specs)
+        else:
+            literals = [spec.literal | arch.native for spec in known]
+            tables, notes = find_energies(document, arch, literals[0], question.energy)
+            specs = tuple(replace(spec, arch=arch, tables=tables, literal=literal, notes=(*spec.notes, *notes))
+                          for spec, literal in zip(known, literals, strict=True))
+        return specs
+
+
+def _without_unseen(node: Any) -> Any:
+    """The values of a document without the attributes and meshes of its components."""
+    if isinstance(node, dict):
+        return {key: value if "constraints" in str(key) else _without_unseen(value)
+                for key, value in node.items() if key not in UNSEEN}
+    return [_without_unseen(value) for value in node] if isinstance(node, list) else node
+
+
+def _texts(node: Any) -> Iterator[str]:
+    """All strings in a tree except keys: expressions among them may refer to the layer's problem."""
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, dict | list):
+        for value in node.values() if isinstance(node, dict) else node:
+            yield from _texts(value)
+
 
 @dataclass
 class DesignBench:
@@ -61,7 +143,7 @@ class DesignBench:
     folder: Path | None  # of the store; None keeps nothing
 
     def __post_init__(self) -> None:
-        self.store, self.specs = ResultStore(self.folder), lru_cache(MOST_DESIGNS)(self._specs)
+        self.reader, self.store = DesignReader(self.question), ResultStore(self.folder)
         self.planned: Point | None = None  # the best design so far whose plans are known, its metric, and the plans
         self.value, self.plans = math.inf, tuple[NetworkResult, ...]()
         # digest of a network with its layers on a design, and the begun bound of its plans, for a second step
@@ -74,19 +156,6 @@ class DesignBench:
 
     def __reduce__(self) -> tuple[Callable[[bytes], DesignBench], tuple[bytes]]:
         return received_bench, (self.content,)
-
-    def _specs(self, point: Point) -> tuple[Spec, ...]:
-        """A design with every layer of the question, in the order of `DesignQuestion.layers`.
-
-        Raises SpecError if the point is no valid design, or a layer's constraints do not fit it.
-        """
-        question, space = self.question, self.question.space
-        document, found = design_document(space, point), dict[Hashable, Spec]()
-        for network in question.networks:
-            for entry, spec in zip(network.distinct(), specs_of(network, document, question.energy, space.strict),
-                                   strict=True):
-                found.setdefault(entry.layer.key, replace(spec, files=space.files))
-        return tuple(found.values())
 
     @cached_property
     def segments(self) -> tuple[Sequence[Segment], ...]:
@@ -120,7 +189,7 @@ class DesignBench:
             FadiffError: The point is no valid design, or the store cannot be written.
             OutOfTime: `stopped` was true before all layers were bounded.
         """
-        bounds = layer_bounds(self.specs(point), self.store, stopped)
+        bounds = layer_bounds(self.reader.specs(point), self.store, stopped)
         return None if bounds is None else sum(
             (bound.times(often) for bound, often in zip(bounds, self.question.loads, strict=True)), LeastFigures())
 
@@ -129,7 +198,7 @@ class DesignBench:
 
         Raises FadiffError if a layer has no mapping.
         """
-        specs = self.specs(point)
+        specs = self.reader.specs(point)
         return tuple(mapping_of(entry, spec) for entry, spec in zip(self._required(specs), specs, strict=True))
 
     def networks_at(self, point: Point, stopped: Over = never, proved: bool = False) -> tuple[NetworkResult, ...]:
@@ -139,7 +208,7 @@ class DesignBench:
 
         Raises FadiffError if a layer has no mapping, or its stored mapping is invalid.
         """
-        specs, networks = self.specs(point), self.plans
+        specs, networks = self.reader.specs(point), self.plans
         if point != self.planned:
             entries = self._required(specs)
             networks = tuple(mapped_network(self.question, number, specs, entries, stopped)
@@ -341,7 +410,7 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     if broken := broken_limit(question.space, point):
         return refused(broken)
     try:
-        specs = bench.specs(point)
+        specs = bench.reader.specs(point)
     except SpecError as error:
         return refused(error.problems[0])
     area = design_area_mm2(specs[0])

@@ -171,7 +171,7 @@ def blame(bench: DesignBench, outcomes: Sequence[DesignOutcome]) -> str:
     space, met = bench.question.space, dict[str, list[tuple[float, float]]]()
     for outcome in outcomes[:MOST_LOOKED_AT]:
         try:
-            limits = limit_values(space, outcome.point, bench.specs(outcome.point)[0])
+            limits = limit_values(space, outcome.point, bench.reader.specs(outcome.point)[0])
         except SpecError:
             limits = limit_values(space, outcome.point)
         for name, pair in limits.items():
@@ -275,7 +275,7 @@ def search_design(question: DesignQuestion, workers: DesignWorkers, *,
         black_box = BLACK_BOX.get(str(options.method))
         study = None if workers.study is None else folder / f"{workers.study}.study"
         proposer = black_box(question, study) if black_box else BoundDesigns(
-            question, bench.specs, bench.mappings_at, bench.least_at, clock.over_for_proposals, descent)
+            question, bench.reader.specs, bench.mappings_at, bench.least_at, clock.over_for_proposals, descent)
         sampled = proposer if isinstance(proposer, OptunaDesigns) else None
         if sampled:
             stack.callback(sampled.leave)
@@ -370,7 +370,7 @@ def raise_bounds(run: DesignRun, bench: DesignBench, gap: float, over: Over) -> 
     with suppress(OutOfTime):
         while low and low[0][0] < enough and low[0][1] not in raised:
             _, place = heappop(low)
-            specs = bench.specs(run.archive[place].point)
+            specs = bench.reader.specs(run.archive[place].point)
             least = design_bound(bench, specs, over, PROOF_WORK, proved=True)
             if least is not None:
                 run.archive.set_bounds(place, least)

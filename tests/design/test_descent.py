@@ -17,7 +17,7 @@ from fadiff_mapper.design.bound_designs import (
     least_hardware,
     pooled,
 )
-from fadiff_mapper.design.evaluate_design import DesignBench
+from fadiff_mapper.design.evaluate_design import DesignBench, DesignReader
 from fadiff_mapper.design.proposers import Proposer
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome, LeastFigures
@@ -122,12 +122,12 @@ class Bench:
     """Designs of a question with quick exact mappings, each found once."""
 
     def __init__(self, question: DesignQuestion) -> None:
-        self.question, self.specs = question, DesignBench(question, None).specs
+        self.question, self.reader = question, DesignReader(question)
         self.found: dict[Point, list[Result]] = {}
 
     def mapped(self, point: Point) -> list[Result]:
         if point not in self.found:
-            self.found[point] = map_layers(self.specs(point), QUICK)
+            self.found[point] = map_layers(self.reader.specs(point), QUICK)
         return self.found[point]
 
     def mappings(self, point: Point) -> tuple[Mapping, ...]:
@@ -146,15 +146,15 @@ def bench(question: DesignQuestion) -> Bench:
 
 
 def proposer_of(bench: Bench, question: DesignQuestion) -> Proposer:
-    return BoundDesigns(question, bench.specs, bench.mappings, DesignBench(question, None).least_at)
+    return BoundDesigns(question, bench.reader.specs, bench.mappings, DesignBench(question, None).least_at)
 
 
 def curves_at(bench: Bench, centre: Point) -> HardwareCurves:
-    return curves_around(bench.question.space, centre, lambda point: bench.specs(point)[0])
+    return curves_around(bench.question.space, centre, lambda point: bench.reader.specs(point)[0])
 
 
 def design_at(bench: Bench, curves: HardwareCurves, place: torch.Tensor) -> RelaxedDesign:
-    return relaxed_design(curves.at(place), len(bench.specs(curves.centre)[0].arch.levels))
+    return relaxed_design(curves.at(place), len(bench.reader.specs(curves.centre)[0].arch.levels))
 
 
 def place_of(space: DesignSpace, point: Point) -> torch.Tensor:
@@ -166,13 +166,13 @@ def place_of(space: DesignSpace, point: Point) -> torch.Tensor:
 def test_the_curves_are_exact_along_every_axis_through_the_centre(bench: Bench, point: Point) -> None:
     space = bench.question.space
     found = curves_at(bench, (2, 4)).at(place_of(space, point))[:, 0].numpy()
-    exact = figures_of(space, point, bench.specs(point)[0])
+    exact = figures_of(space, point, bench.reader.specs(point)[0])
     np.testing.assert_allclose(found, np.maximum(exact, 1e-30), rtol=1e-9)
 
 
 def test_products_of_powers_of_the_parameters_are_exact_everywhere(bench: Bench) -> None:
     """Meshes, capacities and the tied bandwidth at a corner; energies there are an approximation."""
-    space, spec = bench.question.space, bench.specs((0, 0))[0]
+    space, spec = bench.question.space, bench.reader.specs((0, 0))[0]
     buffer = spec.arch.level_names().index("Buffer")
     design = design_at(bench, curves_at(bench, (2, 4)), place_of(space, (0, 0)))
     limits = machine_limits(spec.arch)
@@ -184,7 +184,7 @@ def test_products_of_powers_of_the_parameters_are_exact_everywhere(bench: Bench)
 def test_a_larger_buffer_costs_more_for_each_access(bench: Bench) -> None:
     space = bench.question.space
     place = place_of(space, (2, 3)).requires_grad_(True)
-    buffer = bench.specs((2, 4))[0].arch.level_names().index("Buffer")
+    buffer = bench.reader.specs((2, 4))[0].arch.level_names().index("Buffer")
     design_at(bench, curves_at(bench, (2, 4)), place).machine.constants["read"][buffer].sum().backward()
     assert place.grad is not None
     assert place.grad[1] > 0
@@ -194,11 +194,11 @@ def test_a_larger_buffer_costs_more_for_each_access(bench: Bench) -> None:
 def test_the_relaxed_cost_on_a_design_of_its_own_is_that_of_a_network_read_on_this_design(bench: Bench) -> None:
     space, point = bench.question.space, (1, 3)
     alone = replace(bench.question, options=DesignOptions(fuse=False))
-    specs, mappings = bench.specs(point), bench.mappings(point)
+    specs, mappings = bench.reader.specs(point), bench.mappings(point)
     figures = torch.from_numpy(figures_of(space, point, specs[0]))[:, None].repeat(1, 4)
     costs = []
     own = relaxed_design(figures, len(specs[0].arch.levels)).machine
-    for wide, machine in ((specs, None), (bench.specs((3, 6)), own)):
+    for wide, machine in ((specs, None), (bench.reader.specs((3, 6)), own)):
         network = relaxed_around(alone, wide, specs, mappings)
         start = starts(network, 4, 0)
         factors = [draw(batch.places, theta, None, 0.05)
@@ -214,8 +214,8 @@ def test_the_loss_has_the_gradient_of_the_hardware(bench: Bench) -> None:
     """Against finite differences between two knots, at a mapping that stays as it is."""
     space, centre = bench.question.space, (2, 4)
     curves, alone = curves_at(bench, centre), replace(bench.question, options=DesignOptions(fuse=False))
-    specs = bench.specs(centre)
-    network = relaxed_around(alone, bench.specs((3, 6)), specs, bench.mappings(centre))
+    specs = bench.reader.specs(centre)
+    network = relaxed_around(alone, bench.reader.specs((3, 6)), specs, bench.mappings(centre))
     start = starts(network, 4, 0)
     factors = [draw(batch.places, theta, None, 0.05)
                for batch, theta in zip(network.batches, start.thetas, strict=True)]
@@ -237,25 +237,25 @@ def test_the_loss_has_the_gradient_of_the_hardware(bench: Bench) -> None:
 def test_borrowed_mappings_bound_the_metric_from_above(bench: Bench) -> None:
     """With the mappings of a design itself they give its figures; with fewer they give no less."""
     points = [(1, 3), (2, 4), (3, 5)]
-    pool = pooled(bench.specs(points[0]), [bench.mappings(point) for point in points[:2]])
-    foreign = borrowed_point(bench.specs(points[2]), pool, bench.question.loads, "edp")
-    full = pooled(bench.specs(points[2]), [bench.mappings(points[2])], pool)
-    own = borrowed_point(bench.specs(points[2]), full, bench.question.loads, "edp")
+    pool = pooled(bench.reader.specs(points[0]), [bench.mappings(point) for point in points[:2]])
+    foreign = borrowed_point(bench.reader.specs(points[2]), pool, bench.question.loads, "edp")
+    full = pooled(bench.reader.specs(points[2]), [bench.mappings(points[2])], pool)
+    own = borrowed_point(bench.reader.specs(points[2]), full, bench.question.loads, "edp")
     exact = bench.outcome(points[2])
     assert foreign is not None
     assert own is not None
     assert own.edp <= foreign.edp
     assert own.edp <= exact.edp * (1 + 1e-12)
-    assert borrowed_point(bench.specs((0, 0)), pooled(bench.specs((3, 6)), [bench.mappings((3, 6))]),
+    assert borrowed_point(bench.reader.specs((0, 0)), pooled(bench.reader.specs((3, 6)), [bench.mappings((3, 6))]),
                           bench.question.loads, "edp") is None, "mappings for a large design do not run on a small one"
 
 
 def test_the_least_hardware_runs_the_same_mappings_no_worse(bench: Bench) -> None:
     space, point = bench.question.space, (2, 6)
-    own = pooled(bench.specs(point), [bench.mappings(point)])
+    own = pooled(bench.reader.specs(point), [bench.mappings(point)])
 
     def value_at(candidate: Point) -> float:
-        total = borrowed_point(bench.specs(candidate), own, bench.question.loads, "edp")
+        total = borrowed_point(bench.reader.specs(candidate), own, bench.question.loads, "edp")
         return log(total.edp) if total else float("inf")
 
     least = least_hardware(space, point, value_at)
@@ -271,10 +271,10 @@ def test_the_least_hardware_runs_the_same_mappings_no_worse(bench: Bench) -> Non
 @pytest.mark.slow
 def test_a_descent_ends_in_designs_of_the_space_and_repeats_itself(bench: Bench) -> None:
     space, centre = bench.question.space, (1, 2)
-    specs = bench.specs(centre)
+    specs = bench.reader.specs(centre)
 
     def ends() -> list[Point]:
-        network = relaxed_around(bench.question, bench.specs((3, 6)), specs, bench.mappings(centre))
+        network = relaxed_around(bench.question, bench.reader.specs((3, 6)), specs, bench.mappings(centre))
         assert len(network.ties), "the two layers can be fused"
         return proposed_designs(space, curves_at(bench, centre), network, "edp", 0.0, 1, *FEW)
 
@@ -287,12 +287,12 @@ def test_a_descent_ends_in_designs_of_the_space_and_repeats_itself(bench: Bench)
 def test_limits_pull_a_descent_back(bench: Bench) -> None:
     """From a design of 16 columns, with at most 4 units, no end lies above 8 columns; without, some do."""
     space, centre = bench.question.space, (3, 4)
-    alone, specs = replace(bench.question, options=DesignOptions(fuse=False)), bench.specs((3, 4))
+    alone, specs = replace(bench.question, options=DesignOptions(fuse=False)), bench.reader.specs((3, 4))
     widest = []
     for limits in ({}, {"units": 4}):
         own = replace(space, limits=limits)
-        curves = curves_around(own, centre, lambda point: bench.specs(point)[0])
-        network = relaxed_around(alone, bench.specs((3, 6)), specs, bench.mappings(centre))
+        curves = curves_around(own, centre, lambda point: bench.reader.specs(point)[0])
+        network = relaxed_around(alone, bench.reader.specs((3, 6)), specs, bench.mappings(centre))
         ends = proposed_designs(own, curves, network, "edp", 0.0, 0, 15, 4)
         widest.append(max(point[0] for point in ends))
     assert widest[1] < widest[0]
@@ -313,7 +313,7 @@ def test_what_has_been_judged_when_time_is_over_is_proposed(time_for: int, bench
         judged.append(point)
         return least
 
-    proposer = BoundDesigns(bench.question, bench.specs, bench.mappings, noted, over)
+    proposer = BoundDesigns(bench.question, bench.reader.specs, bench.mappings, noted, over)
     first = proposer.propose(3, [])
     assert 1 <= len(first) <= 3
     assert set(first) <= set(judged) if judged else len(first) == 1  # one that nobody has judged is better than none
@@ -332,7 +332,7 @@ def test_proposals_are_new_keep_the_limits_and_repeat_themselves(bench: Bench) -
         assert points == second.propose(3, archive)
         assert len(points) == len(set(points)) <= 3
         assert not {outcome.point for outcome in archive} & {*points}
-        assert all(broken_limit(space, point, bench.specs(point)[0]) is None for point in points)
+        assert all(broken_limit(space, point, bench.reader.specs(point)[0]) is None for point in points)
         archive += [bench.outcome(point) for point in points]
 
 

@@ -8,7 +8,7 @@ import pytest
 from small_spaces import SECTION, small_network, small_question
 
 from fadiff_mapper.base.errors import SpecError
-from fadiff_mapper.design.evaluate_design import DesignBench
+from fadiff_mapper.design.evaluate_design import DesignReader
 from fadiff_mapper.design.proposers import all_points
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.space import design_document, read_space
@@ -24,9 +24,10 @@ def read_one_by_one(question: DesignQuestion, point: tuple[int, ...]) -> list[Sp
 
 def test_every_design_is_read_as_if_each_layer_were_read_by_itself(tmp_path: Path) -> None:
     question = small_question(tmp_path)
-    bench = DesignBench(question, None)
+    reader = DesignReader(question)
     for point in all_points(question.space):
-        assert list(bench.specs(point)) == read_one_by_one(question, point)
+        assert list(reader.specs(point)) == read_one_by_one(question, point)
+    assert len(reader.readings) == 1  # constraints are read once, not for every depth and number of columns
 
 
 ARCHITECTURE = """\
@@ -53,9 +54,9 @@ def test_constraints_that_depend_on_layer_and_fanout_are_those_of_each(buffer: s
     file = tmp_path / "arch.yaml"
     file.write_text(ARCHITECTURE % (buffer, lanes, ""), encoding="utf-8")
     question = DesignQuestion(read_space(file), (small_network(tmp_path),), (1.0,), DesignOptions())
-    bench = DesignBench(question, None)
+    reader = DesignReader(question)
     for point in all_points(question.space):
-        assert list(bench.specs(point)) == read_one_by_one(question, point)
+        assert list(reader.specs(point)) == read_one_by_one(question, point)
 
 
 def test_notes_on_a_design_are_those_of_a_full_reading(tmp_path: Path) -> None:
@@ -70,14 +71,15 @@ ERT:
     file.write_text(text + ert, encoding="utf-8")
     space = read_space(file, energy="bundled", strict=False)
     question = DesignQuestion(space, (small_network(tmp_path),), (1.0,), DesignOptions())
-    bench = DesignBench(question, None)
+    reader = DesignReader(question)
     for point in all_points(question.space):
         document = design_document(question.space, point)
-        assert list(bench.specs(point)) == [
+        assert list(reader.specs(point)) == [
             read_spec(with_problem(document, layer.literal), question.space.files, "bundled", strict=False)
             for layer in question.layers]
-    assert any("read_bandwith" in note for note in bench.specs(point)[1].notes)
-    assert any("the ERT has no energy for" in note for note in bench.specs(point)[1].notes)
+    assert any("read_bandwith" in note for note in reader.specs(point)[1].notes)
+    assert any("the ERT has no energy for" in note for note in reader.specs(point)[1].notes)
+    assert len(reader.readings) == 1
 
 
 def test_an_attribute_that_looks_at_the_layer_is_worked_out_for_each(tmp_path: Path) -> None:
@@ -86,12 +88,13 @@ def test_an_attribute_that_looks_at_the_layer_is_worked_out_for_each(tmp_path: P
     file = tmp_path / "arch.yaml"
     file.write_text(text, encoding="utf-8")
     question = DesignQuestion(read_space(file), (small_network(tmp_path),), (1.0,), DesignOptions())
-    bench = DesignBench(question, None)
+    reader = DesignReader(question)
     for point in all_points(question.space):
-        assert list(bench.specs(point)) == read_one_by_one(question, point)
+        assert list(reader.specs(point)) == read_one_by_one(question, point)
+    assert not reader.readings
 
 
 def test_a_point_that_is_no_design_says_where(tmp_path: Path) -> None:
     question = small_question(tmp_path, SECTION.replace("[512,", "[-1, 512,"))
     with pytest.raises(SpecError, match=r"depth.path: found -1; accepted: a whole number >= 0"):
-        DesignBench(question, None).specs((0, 0))
+        DesignReader(question).specs((0, 0))

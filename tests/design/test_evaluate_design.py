@@ -127,7 +127,7 @@ def test_no_design_is_better_than_its_lower_bound(tmp_path: Path) -> None:
     question = small_question(tmp_path, metrics=("edp", "energy", "delay"))
     bench = DesignBench(question, tmp_path / "store")
     for outcome in all_outcomes(bench):
-        least = design_bound(bench, bench.specs(outcome.point))
+        least = design_bound(bench, bench.reader.specs(outcome.point))
         mine = tuple(outcome.of(metric) for metric in question.options.metrics)
         assert least is not None and not loses(question, least, outcome.area_mm2, [
             tuple(1.001 * value for value in mine)])

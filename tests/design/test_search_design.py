@@ -309,7 +309,7 @@ def test_a_search_whose_proposer_runs_out_of_time_says_so(store: Path, tmp_path:
 
 def test_a_design_that_is_cut_short_has_sound_mappings_and_leaves_nothing_behind(tmp_path: Path) -> None:
     question, store = small_question(tmp_path), tmp_path / "store"
-    specs = DesignBench(question, None).specs((1, 2))
+    specs = DesignBench(question, None).reader.specs((1, 2))
     whole = layer_entries(specs, question.layer_options, ResultStore(None))
     cut = layer_entries(specs, question.layer_options, ResultStore(store), lambda: True, give_up=False)
     assert {entry.status for entry in cut} == {OUT_OF_TIME}
