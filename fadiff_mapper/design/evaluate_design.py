@@ -34,7 +34,7 @@ from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, des
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.prices import other_reads
 from fadiff_mapper.fusion.segments import Segment, segments
-from fadiff_mapper.inputs.load import find_energies, read_spec
+from fadiff_mapper.inputs.load import find_energies, read_spec, with_problem
 from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec
@@ -42,7 +42,6 @@ from fadiff_mapper.inputs.v04.document import translated_architecture
 from fadiff_mapper.inputs.yaml.place import Leniency
 from fadiff_mapper.model.evaluate_spec import is_sparse
 from fadiff_mapper.network.network_bound import LeastLayer, NetworkLeast, least_work, network_least
-from fadiff_mapper.network.one_design import with_problem
 from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import NetworkResult, network_result
 from fadiff_mapper.workload.readers.network_text import network_text, shape_id
