@@ -151,7 +151,8 @@ class SegmentState:
 
     def hopeful(self, price: NetworkPrice) -> Candidate | None:
         """The best candidate, if its estimate is below the price of all groups that can run; none promises more."""
-        return next((best for best in self.waiting[:1] if price(best.estimate) < self.least(price)), None)
+        best = self.waiting[0] if self.waiting else None
+        return best if best and price(best.estimate) < self.least(price) else None
 
     def promising(self, price: NetworkPrice) -> Candidate | None:
         """Of the groups that can run and were not searched thoroughly, the one with the best estimate."""
