@@ -23,16 +23,17 @@ from fadiff_mapper.design.layer_entries import (
     layer_bounds,
     layer_entries,
     layer_key,
+    least_edp_entries,
+    least_layer,
     mapped_layer,
     mapping_of,
-    proved_bounds,
 )
 from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome, LeastFigures, NetworkFigures
 from fadiff_mapper.design.result_store import ResultStore, as_stored
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, design_document, parameter_values
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.fusion.prices import other_reads
+from fadiff_mapper.fusion.prices import other_reads, summed
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.inputs.load import find_energies, read_spec, with_problem
 from fadiff_mapper.inputs.native.arch import read_architecture
@@ -42,8 +43,10 @@ from fadiff_mapper.inputs.v04.document import translated_architecture
 from fadiff_mapper.inputs.yaml.place import Leniency
 from fadiff_mapper.model.evaluate_spec import is_sparse
 from fadiff_mapper.network.network_bound import LeastLayer, NetworkLeast, least_work, network_least
+from fadiff_mapper.network.one_by_one import layer_proof
 from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import NetworkResult, network_result
+from fadiff_mapper.search.lower_bound.proof import SOON
 from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 
 # Designs differ in a few numbers, and their layers in bounds. So of most designs only the architecture and its energies
@@ -223,7 +226,19 @@ class DesignBench:
         entries = layer_entries(specs, self.question.layer_options, self.store)
         if reason := _missing_layer(self.question, entries):
             raise FadiffError(reason)
-        return entries
+        return self.chosen(specs, entries)
+
+    def chosen(self, specs: Sequence[Spec], entries: list[LayerEntry], stopped: Over = never) -> list[LayerEntry]:
+        """The layers of a design, all of which have a mapping, with those that are the best for all networks together.
+
+        Raises OutOfTime, and FadiffError where the store cannot be written.
+        """
+        question = self.question
+        if question.mapping_metric != "edp" or question.options.calibration or is_sparse(specs[0]):
+            return entries
+        besides = summed([other_reads(network, specs[0], metric="edp").times(weight)
+                          for network, weight in zip(question.networks, question.weights, strict=True)])
+        return least_edp_entries(specs, entries, question.loads, besides, question.layer_options, self.store, stopped)
 
 
 @lru_cache(maxsize=2)
@@ -258,7 +273,8 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
         return NetworkFigures(network.name, weight, energy, cycles, energy, cycles), None
     plan, design = None, design_digest(specs[0])
     key = digest_of(["plan", __version__, network_text(network), question.network_options.as_dict(),
-                     [layer_key(design, specs[layer], question.layer_options) for layer, _ in runs]])
+                     [[layer_key(design, specs[layer], question.layer_options), entries[layer].mapping]
+                      for layer, _ in runs]])
     whole = not any(entries[layer].status == OUT_OF_TIME for layer, _ in runs)
     known = as_stored(NetworkFigures, store.get(key), (
         "energy_pj", "cycles", "unfused_energy_pj", "unfused_cycles")) if whole else None
@@ -324,11 +340,12 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
                work: int = BOUND_WORK[-1], proved: bool = False) -> LeastFigures | None:
     """The bound on all plans of network `number` on a design, fused or not as the question says.
 
-    Of fused networks it is stored; of others it follows at once from the bounds of the layers, which are stored.
+    Of fused networks, and with proofs, it is stored; of others it follows at once from the bounds of the layers, which
+    are stored.
 
     None without a proof for some layer. `specs` are the design with every distinct layer; `stopped` is asked before
-    every layer; `work` is how many layers of parts of groups are bounded at most; `proved` says whether the bounds of
-    layers are raised by proofs, for a design that is mapped.
+    every layer; `work` is how many layers of parts of groups are bounded at most; `proved` says whether the
+    least prices of layers are proved, for a design that is mapped.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -342,24 +359,28 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
     design = design_digest(specs[0])
     asked = digest_of(["plan bound", __version__, network_text(network), proved, *question.options.metrics,
                        [layer_key(design, spec, question.layer_options) for spec in own]])
-    if question.fuse:
+    if question.fuse or proved:
         key = digest_of([asked, work])
         least = as_stored(LeastFigures, bench.store.get(key), ("energy_pj", "cycles", "root_edp"))
     if least is None:
-        bounds = proved_bounds(own, question.layer_options, bench.store, stopped) if proved else layer_bounds(
-            own, bench.store, stopped)
+        bounds = layer_bounds(own, bench.store, stopped)
         if bounds is None:
             return None
         if bench.begun is None or bench.begun[0] != asked:
             layers = [LeastLayer(bound.energy_pj, bound.cycles, bound.root_edp ** 2) for bound in bounds]
-            begun = network_least(network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
-            assert begun is not None
-            bench.begun = asked, begun
+            if proved:
+                entries = layer_entries(own, question.layer_options, bench.store, stopped)
+                layers = [least_layer(layer_proof(spec, mapping_of(entry, spec), SOON, stopped), bound)
+                          for spec, entry, bound in zip(own, entries, bounds, strict=True)]
+            bench.begun = asked, network_least(
+                network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
         plans = bench.begun[1]
         edp, energy, delay = (plans.bound(metric, work if metric in question.options.metrics else 0)
                               for metric in METRIC_EXPONENTS)
         least = LeastFigures(energy, delay, math.sqrt(edp))
-        if question.fuse:
+        if proved and stopped():
+            raise OutOfTime
+        if question.fuse or proved:
             bench.store.put(key, asdict(least))
     return least
 
@@ -432,6 +453,11 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     entries = layer_entries(specs, question.layer_options, bench.store, stopped, give_up)
     if missing := _missing_layer(question, entries):
         return refused(missing, area, True, least)
+    try:
+        entries = bench.chosen(specs, entries, stopped)
+    except OutOfTime:
+        if give_up:
+            raise
     planned = [network_figures(question, number, specs, entries, bench.store, stopped, give_up)
                for number in range(len(question.networks))]
     cut_short = OUT_OF_TIME in {entry.status for entry in entries} | {plan.status for _, plan in planned if plan}

@@ -27,12 +27,16 @@ from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping, found_mapping, is_sparse
 from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.network.network_bound import LeastLayer
+from fadiff_mapper.network.one_by_one import LayerProof, best_one_by_one, layer_proof
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
+from fadiff_mapper.search.lower_bound.proof import AT_ONCE
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import CorrectedCycles, Result
 from fadiff_mapper.search.search_many import search_all
+from fadiff_mapper.workload import OperatingPoint
 
 OUT_OF_TIME = "out of time: the best so far"  # the status of a layer or a plan whose search was interrupted
 MOST_REASON = 500  # characters of a reason that are kept: a sentence with a few names
@@ -205,35 +209,43 @@ def layer_bounds(specs: Sequence[Spec], store: ResultStore, stopped: Over) -> li
     return found
 
 
-def proved_bounds(specs: Sequence[Spec], options: SearchOptions, store: ResultStore,
-                  stopped: Over) -> list[LeastFigures] | None:
-    """The bounds of `layer_bounds` on a mapped design, each raised in the first metric by a proof that begins with the
-    layer's mapping; stored, too.
+def least_layer(proof: LayerProof, bound: LeastFigures) -> LeastLayer:
+    """A layer as bounds of networks take it."""
+    return proof.least(bound.energy_pj, bound.cycles, bound.root_edp ** 2)
+
+
+def least_edp_entries(specs: Sequence[Spec], entries: Sequence[LayerEntry], loads: Sequence[float],
+                      besides: OperatingPoint, options: SearchOptions, store: ResultStore,
+                      stopped: Over) -> list[LayerEntry]:
+    """The layers of a dense design with the mappings with which they have the least EDP one by one; stored, too.
+
+    Args:
+        specs: The design with every distinct layer.
+        entries: The mapped layers.
+        loads: How often each of them runs.
+        besides: What the networks take besides their layers.
+        options: The options of the search of layers.
+        store: Of results.
+        stopped: Whether time is over; what was found by then is not stored.
 
     Raises:
         FadiffError: The store cannot be written.
         OutOfTime: `stopped` was true before all layers were bounded.
     """
-    from fadiff_mapper.search.lower_bound.proof import SOON, prove, unprovable  # most searches go without it
-    bounds = layer_bounds(specs, store, stopped)
-    if bounds is None:
-        return None
-    metric, design, raised = options.priorities[0], design_digest(specs[0]), []
-    for spec, bound, entry in zip(specs, bounds, layer_entries(specs, options, store, stopped), strict=True):
-        if stopped():
-            raise OutOfTime
-        key = digest_of(["proof", layer_key(design, spec, options)])
-        least = as_stored(LeastFigures, store.get(key), ("energy_pj", "cycles", "root_edp"))
-        if least is None:
-            task, least = mapping_task(spec), bound
-            if not unprovable(task.layer):
-                proof = prove(task.layer, task.space, metric, pack([mapping_of(entry, spec)], spec.problem),
-                              over=stopped, budget=SOON)
-                found = {"edp": LeastFigures(root_edp=sqrt(proof.least)), "energy": LeastFigures(proof.least),
-                         "delay": LeastFigures(cycles=proof.least)}[metric]
-                least = LeastFigures(*map(max, astuple(bound), astuple(found)))
-            if stopped():
-                raise OutOfTime
-            store.put(key, asdict(least))
-        raised.append(least)
-    return raised
+    design = design_digest(specs[0])
+    key = digest_of(["one by one", *loads, *astuple(besides), [layer_key(design, spec, options) for spec in specs]])
+    known = store.get(key)
+    if known is None:
+        bounds = layer_bounds(specs, store, stopped)
+        if bounds is None:
+            return list(entries)
+        proofs = [layer_proof(spec, mapping_of(entry, spec), AT_ONCE, stopped)
+                  for spec, entry in zip(specs, entries, strict=True)]
+        nests = best_one_by_one(proofs, list(map(least_layer, proofs, bounds)), loads, besides, stopped)
+        known = {str(index): {**asdict(proof.point(nest)),
+                              "mapping": literal_mapping(found_mapping(spec, nest), spec.arch, spec.problem)}
+                 for index, (spec, proof, nest) in enumerate(zip(specs, proofs, nests, strict=True))
+                 if nest is not proof.nest}
+        if not stopped():
+            store.put(key, known)
+    return [replace(entry, **known.get(str(index), {})) for index, entry in enumerate(entries)]

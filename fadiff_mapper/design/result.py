@@ -18,7 +18,7 @@ from fadiff_mapper.design.space import Value
 from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS
 from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.network.result import NetworkResult, plans_among
-from fadiff_mapper.search.lower_bound.assemble import percent_above
+from fadiff_mapper.search.lower_bound.assemble import gap_above, percent_above
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -175,12 +175,15 @@ class DesignResult:
 
         None where no bound on the whole space is known.
         """
-        return None if self.bound is None or not self.front else self.best.of(self.metrics[0]) / self.bound - 1
+        return None if self.bound is None or not self.front else gap_above(self.best.of(self.metrics[0]), self.bound)
 
     @property
     def proven(self) -> str:
         """A sentence on the gap."""
         metric, left = self.metrics[0], self.space_size - len(self.outcomes)
+        if self.gap == 0:
+            return (f"proved: no plan on any of all {self.space_size:,} designs has a lower {metric}, of "
+                    f"{plans_among(self.options['fuse'])}")
         if self.gap is not None:
             return (f"{metric} is at most {percent_above(self.gap)} above that of the best plan on the best of all "
                     f"{self.space_size:,} designs, of {plans_among(self.options['fuse'])}")

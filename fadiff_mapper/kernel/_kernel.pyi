@@ -170,7 +170,8 @@ class Prover:
     """
 
     def __init__(self, layer: Layer, bounds: list[float], factors: list[list[list[float]]],
-                 orders: list[tuple[list[int], list[int], list[int]]], metric: Metric) -> None: ...
+                 orders: list[tuple[list[int], list[int], list[int]]], metric: Metric,
+                 sums: tuple[float, float]) -> None: ...
     # Takes up a scheme: spatial factors [L * D], levels that keep each data space [L * T], layouts. Returns its bound.
     def begin(self, spatial: Sequence[float], keep: Sequence[bool],
               layouts: Sequence[tuple[Sequence[int], Sequence[bool]]]) -> float: ...

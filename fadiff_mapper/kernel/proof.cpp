@@ -13,8 +13,8 @@ constexpr double INF = std::numeric_limits<double>::infinity();
 // Orders of loops of one choice of factors that are evaluated; the choice of more stays open.
 constexpr double MOST_ORDERS = 40'000;
 
-Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric)
-    : layer_(layer), bounds_(std::move(bounds)), open_(std::move(open)), metric_(metric), levels_(layer.levels),
+Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric, const Price& price)
+    : layer_(layer), bounds_(std::move(bounds)), open_(std::move(open)), metric_(metric), price_(price), levels_(layer.levels),
       dims_(layer.dims), tensors_(layer.tensors), plain_(tensors_), own_(tensors_), shared_(tensors_), windows_(tensors_),
       place_(std::size_t(levels_) * dims_), scatter_(std::size_t(levels_) * tensors_), used_(levels_), per_block_(levels_), leaking_(levels_),
       fixed_reads_(levels_), fixed_writes_(levels_), cheaper_(dims_), orders_(levels_),

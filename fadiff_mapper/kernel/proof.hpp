@@ -55,7 +55,7 @@ struct Searched {
 
 class Prover {
 public:
-    Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric);
+    Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric, const Price& price);
 
     // Takes up the parts of a scheme. Returns the bound of all its mappings; infinite where there is none.
     double begin(const Scheme& scheme);
@@ -110,7 +110,7 @@ private:
     };
 
     double distinct(int t, const double* points, bool box) const;
-    double value(double energy, double cycles, double accessed) const { return metric_of(metric_, energy, cycles, accessed, {1, 1}); }
+    double value(double energy, double cycles, double accessed) const { return metric_of(metric_, energy, cycles, accessed, price_); }
     void charge(const Crossing& crossing, const Words& words, double& energy, double* reads, double* writes,
                 double& accessed) const;
     std::map<std::vector<double>, double> receivers_apart(int level, int t) const;
@@ -136,6 +136,7 @@ private:
     std::vector<double> bounds_;  // [D]
     OpenLoops open_;
     Metric metric_;
+    Price price_;   // of which Metric::SHARE is the value
     int levels_, dims_, tensors_;
     double macs_ = 1;
     std::vector<std::uint8_t> plain_;             // [T]; tiles of any size lie side by side: no windows, no strides

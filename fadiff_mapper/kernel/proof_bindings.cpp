@@ -17,9 +17,11 @@ void check_order(const std::uint8_t* order, std::size_t size, int dims, const ch
 
 std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> bounds,
                                         const std::vector<std::vector<std::vector<double>>>& factors,
-                                        const std::vector<std::tuple<Names, Names, Names>>& orders, Metric metric) {
+                                        const std::vector<std::tuple<Names, Names, Names>>& orders, Metric metric,
+                                        std::pair<double, double> sums) {
     const std::size_t levels = layer.levels, dims = layer.dims;
-    check(bounds.size() == dims && factors.size() == levels && orders.size() == levels && metric != Metric::SHARE, "loops");
+    check(bounds.size() == dims && factors.size() == levels && orders.size() == levels, "loops");
+    check(sums.first > 0 && sums.second > 0, "sums");
     OpenLoops open;
     for (std::size_t level = 0; level < levels; ++level) {
         check(factors[level].size() == dims, "factors");
@@ -33,7 +35,8 @@ std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> 
         all.insert(all.end(), between.begin(), between.end()), all.insert(all.end(), outer.begin(), outer.end());
         check_order(all.data(), all.size(), layer.dims, "orders");
     }
-    return std::make_unique<OneCall<Prover>>(layer, std::move(bounds), std::move(open), metric);
+    return std::make_unique<OneCall<Prover>>(layer, std::move(bounds), std::move(open), metric,
+                                             Price{sums.first, sums.second});
 }
 
 double begin(Prover& prover, std::vector<double> spatial, Names keep, const std::vector<std::pair<Names, Names>>& layouts) {

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import inf
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.rare_collections import rare_collections
@@ -33,11 +34,13 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
 from fadiff_mapper.network.layers_alone import layers_alone
-from fadiff_mapper.network.network_bound import MOST_WORK
+from fadiff_mapper.network.network_bound import MOST_WORK, LeastLayer
+from fadiff_mapper.network.one_by_one import best_one_by_one, layer_proof
 from fadiff_mapper.network.options import NetworkOptions, layer_search
 from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, bound_plans, planned_groups
 from fadiff_mapper.network.planning_clock import GRACE_S, PlanningClock
 from fadiff_mapper.network.result import NetworkResult, network_result
+from fadiff_mapper.search.lower_bound.proof import AT_ONCE
 from fadiff_mapper.search.map_layers import map_layers, with_lower_bounds
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task
 from fadiff_mapper.search.options import SearchOptions
@@ -80,16 +83,28 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     clock = clock or PlanningClock(options.time_limit, lambda: False)
     saved = opened(checkpoint_file, workload, specs, options)
     results = tuple(_layer_mappings(workload, specs, options, clock, saved, mapped))
+    ample = clock.left() * options.workers > AMPLE_S * len(results) and not clock.over()
+    layers: Sequence[LeastLayer] = ()
+    if ample and not (mapped or options.calibration):   # the caller of a given mapping has its own bounds
+        results = tuple(with_lower_bounds(results, options.metric, clock.over))
+        proofs = [layer_proof(result.spec, result.mapping, AT_ONCE if options.gap is None else inf, clock.over)
+                  for result in results]
+        layers = [proof.least(bound.energy, bound.delay, bound.edp)
+                  for proof, result in zip(proofs, results, strict=True) if (bound := result.bound)]
+        if options.metric == "edp" and len(layers) == len(results):
+            nests = best_one_by_one(proofs, layers, [entry.times for entry in workload.distinct()],
+                                    other_reads(workload, specs[0], metric="edp"), clock.over)
+            results = tuple(map(with_nest, results, nests))
     descended = None
     if descent and options.fuse and not clock.over():
         descended = descent(workload, results, options.metric, options.seed, clock.over)
     if descended:
         results = tuple(descended.results)
     padded: list[list[Result]] = [[] for _ in results]
-    if options.fuse and clock.left() * options.workers > AMPLE_S * len(results) and not clock.over():
+    if options.fuse and ample:
         light = SearchOptions(seed=options.seed, threads=options.workers, effort="light")
         padded = padded_layers(results, light, clock.over)
-    run = PlanningRun(workload, options, results, padded, descended, clock, saved, on_progress)
+    run = PlanningRun(workload, options, results, padded, descended, clock, saved, on_progress, layers)
     run.note("layers")
     # reasons and bounds are for the reader alone; the caller of a given mapping has its own
     planned, explained = options.fuse and not run.over(), not mapped
@@ -103,9 +118,9 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
     if run.cut or options.calibration or sparse_tensors(specs):     # the layers alone have bounds
-        run.results = run.results if mapped else tuple(with_lower_bounds(run.results, run.late))
+        run.results = run.results if mapped else tuple(with_lower_bounds(run.results, options.metric, run.late))
     elif not (mapped or run.bounded):
-        bound_plans(run, MOST_WORK, run.late)
+        bound_plans(run, MOST_WORK if options.gap is None else inf, run.late)
     status += f"; {run.unbounded}" if run.unbounded else ""
     return network_result(workload, run.hardware, list(run.results), descended.sigma if descended else {}, groups,
                           run.history, options.as_dict(), status, clock.spent(), apart, run.least)

@@ -9,7 +9,7 @@ residual operands read on the chip or from outside; any mapping of every tile wi
 factors that divide the tile. Loops cut only what the operators in between pass on in tiles. Tensors may stay on the
 chip between all of these (`lasting_tensors`).
 
-Layers by themselves are bounded by `search.lower_bound`.
+Layers by themselves are bounded by `search.lower_bound`, and their least prices are proved (`search.lower_bound.proof`).
 
 Groups. Each segment has a bound of its own (`LeastGroup`): a set of points of energy and cycles, of which every group
 of the segment is above one. It begins with a single point: what each layer costs on the chip at least, and each word
@@ -20,8 +20,8 @@ keep the single point. A segment that finds or leaves lasting tensors has a boun
 
 Networks. At prices per pJ and per cycle, the cheapest plan is a shortest path through every chain, over layers by
 themselves and segments, whose states say which tensors lie in the home; what the plans of a network can reach lies
-above the line of this least price. The segments on the path are divided, and the path is found again, until no segment
-on it can be divided: best first, as no other segment can be part of a cheaper plan. The least product of energy and
+above the line of this least price. The segments on the path are divided, its layers by themselves proved, and the path
+is found again, until nothing on it is open: best first, as no other part can be in a cheaper plan. The least product of energy and
 cycles above the lines for several prices is at one of the corners of the polygon that they enclose. The corner with the
 least product is cut off by the line that is tangent to its hyperbola, until a line passes through it: a cutting-plane
 method for the convex hull of all plans.
@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations, pairwise, permutations, product
 from math import inf, prod, sqrt
@@ -58,6 +58,7 @@ from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.tile_mappings import held_at
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
+from fadiff_mapper.search.lower_bound.proof import MappingProof
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.workload import OperatingPoint, Workload
 
@@ -80,23 +81,46 @@ WORK, RAISED = 10_000, 2e-3
 price of the segment is raised at least until then. Set by hand."""
 
 
+PriceProof = Callable[[tuple[float, float]], MappingProof]
+"""Proves the least price of a layer in a network with these sums of energy and cycles; infinite ones do not count."""
+
+
 @dataclass(frozen=True)
 class LeastLayer:
-    """Values that no mapping of a layer undercuts."""
+    """Values that no mapping of a layer undercuts in one run, and a proof of its least price."""
 
     energy_pj: float
     cycles: float
     edp: float = 0.0  # pJ * cycles; may exceed the product of the other two
+    proof: PriceProof | None = None     # of the least price
+    proved: dict[tuple[float, float], MappingProof] = field(default_factory=dict)   # by prices per pJ and per cycle
 
     def price(self, energy: float, cycles: float) -> float:
-        """The least price at prices per pJ and per cycle: of all points with this energy, these cycles, this product.
+        """The least price at prices per pJ and per cycle: of all points with this energy, these cycles, this product,
+        and these proved prices.
 
-        Along the hyperbola of the product the price is least where both shares are equal.
+        Along the hyperbola of the product the price is least where both shares are equal. A proved price counts in part
+        where one of its prices is higher, and what is left of the other one times the least energy or cycles.
         """
-        if not (energy and cycles and self.edp > self.energy_pj * self.cycles):
-            return energy * self.energy_pj + cycles * self.cycles
-        at = min(max(sqrt(cycles * self.edp / energy), self.energy_pj), self.edp / self.cycles)
-        return energy * at + cycles * self.edp / at
+        least = energy * self.energy_pj + cycles * self.cycles
+        if energy and cycles and self.edp > self.energy_pj * self.cycles:
+            at = min(max(sqrt(cycles * self.edp / energy), self.energy_pj), self.edp / self.cycles)
+            least = energy * at + cycles * self.edp / at
+        for (per_pj, per_cycle), proof in self.proved.items():
+            part = min(asked / of for asked, of in ((energy, per_pj), (cycles, per_cycle)) if of)
+            least = max(least, part * proof.least + (energy - part * per_pj) * self.energy_pj
+                        + (cycles - part * per_cycle) * self.cycles)
+        return least
+
+    def open_at(self, energy: float, cycles: float) -> bool:
+        """Whether a proof may raise the least price."""
+        return self.proof is not None and (energy, cycles) not in self.proved
+
+    def raise_price(self, energy: float, cycles: float, goal: float) -> int:
+        """Proves the least price, however high the goal; returns how many parts and mappings were looked at."""
+        assert self.proof
+        proof = self.proved[energy, cycles] = self.proof(_sums(energy, cycles))
+        return proof.parts + proof.mappings
 
 
 @dataclass
@@ -108,7 +132,8 @@ class LeastGroup:
 
     segment: Segment
     point: OperatingPoint
-    with_words: tuple[LeastLayer, OperatingPoint] | None = None  # of a single layer with these words, and of the words
+    # of one run of a single layer with these words, and of the words of all runs
+    with_words: tuple[LeastLayer, OperatingPoint] | None = None
     operators: OperatingPoint = NOTHING     # between its layers, on compute units
     parts: Callable[[], GroupBound | None] = lambda: None   # how the groups are divided; None: no further
     bound: GroupBound | None = None
@@ -130,7 +155,7 @@ class LeastGroup:
         least = energy * self.point.energy_pj + cycles * self.point.cycles
         if self.with_words:
             layer, words = self.with_words
-            least = layer.price(energy, cycles) - energy * words.energy_pj - cycles * words.cycles
+            least = self.segment.repeat * layer.price(energy, cycles) - energy * words.energy_pj - cycles * words.cycles
         return max(least, self.bound.lower(*_sums(energy, cycles))) if self.bound else least
 
     def sizes(self, energy: float, cycles: float) -> dict[str, int]:
@@ -140,6 +165,10 @@ class LeastGroup:
         last = self.segment.problems[-1]
         tiles = {last.dimensions[number]: int(tile) for number, tile in loops}
         return {dim: tile for dim, tile in tiles.items() if tile < last.bounds[dim]}
+
+    def open_at(self, energy: float, cycles: float) -> bool:
+        """Whether the groups may be divided further."""
+        return not self.ended
 
     def raise_price(self, energy: float, cycles: float, goal: float) -> int:
         """Divides the groups until their least price is a goal, or for some time; returns how many layers of parts were
@@ -171,6 +200,7 @@ class PathStep:
     after: int
     nodes: tuple[str, ...]
     least: LeastLayer | LeastGroup  # equal parts of a network share one
+    runs: float = 1     # of a layer by itself, back to back
     credit: OperatingPoint = NOTHING  # of what runs besides the layers, the part that a group may do without
     residents: Residents = NOBODY
 
@@ -188,39 +218,40 @@ class NetworkLeast:
         return list({id(step.least): step.least for step in self.steps}.values())
 
     @property
-    def alone(self) -> list[LeastLayer]:
-        """Each layer by itself."""
-        return [step.least for step in self.steps if isinstance(step.least, LeastLayer)]
+    def alone(self) -> list[tuple[LeastLayer, float]]:
+        """Each layer by itself, and its runs."""
+        return [(step.least, step.runs) for step in self.steps if isinstance(step.least, LeastLayer)]
 
-    def path(self, energy: float, cycles: float) -> tuple[float, list[LeastGroup]]:
-        """The least price of all plans at prices per pJ and per cycle, and the groups of a plan that has it."""
+    def path(self, energy: float, cycles: float) -> tuple[float, list[LeastLayer | LeastGroup]]:
+        """The least price of all plans at prices per pJ and per cycle, and the parts of a plan that has it."""
         prices = {id(part): part.price(energy, cycles) for part in self.parts}
         least, way = least_path((
-            (step.before, step.after, prices[id(step.least)] if step.credit is NOTHING else
-             prices[id(step.least)] - energy * step.credit.energy_pj - cycles * step.credit.cycles, step.least)
-            for step in self.steps), 0, self.steps[-1].after)
-        return (least + energy * self.besides.energy_pj + cycles * self.besides.cycles,
-                [part for part in reversed(way) if isinstance(part, LeastGroup)])
+            (step.before, step.after, step.runs * prices[id(step.least)] if step.credit is NOTHING else
+             step.runs * prices[id(step.least)] - energy * step.credit.energy_pj - cycles * step.credit.cycles,
+             step.least) for step in self.steps), 0, self.steps[-1].after)
+        return least + energy * self.besides.energy_pj + cycles * self.besides.cycles, way[::-1]
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price of all plans at prices per pJ and per cycle."""
         return self.path(energy, cycles)[0]
 
     def raise_price(self, energy: float, cycles: float, most: float, over: Over = never) -> int:
-        """Divides the groups of plans of the least price until no group of one can be divided, so many layers of parts
-        were bounded, or time is over; returns how many were."""
-        goal = energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
-            layer.price(energy, cycles) for layer in self.alone)
+        """Divides the groups and proves the layers of plans of the least price until nothing of one is open, so many
+        parts were looked at, or time is over; returns how many were."""
         made, more = 0, 1
         while more and made < most and not over():
             total, taken = self.path(energy, cycles)
-            groups = list({id(group): group for group in taken if not group.ended}.values())
-            if not groups:
+            parts = list({id(part): part for part in taken if part.open_at(energy, cycles)}.values())
+            if not parts:
                 break
+            goal = energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
+                runs * layer.price(energy, cycles) for layer, runs in self.alone)
             more = 0
-            for group in groups:
-                least = group.price(energy, cycles)
-                more += group.raise_price(energy, cycles, least + max((goal - total) / len(groups), RAISED * least))
+            for part in parts:
+                if made + more >= most or over():
+                    break
+                least = part.price(energy, cycles)
+                more += part.raise_price(energy, cycles, least + max((goal - total) / len(parts), RAISED * least))
             made += more
         return made
 
@@ -234,7 +265,8 @@ class NetworkLeast:
         if not (energy and cycles):     # a sum over the parts of a plan, not a product of two
             self.raise_price(energy, cycles, most, over)
             return SLACK * self.price(energy, cycles)
-        apart = summed([self.besides, *(OperatingPoint(own.energy_pj, own.cycles) for own in self.alone)])
+        apart = summed([self.besides, *(OperatingPoint(runs * own.energy_pj, runs * own.cycles)
+                                        for own, runs in self.alone)])
         at = [(1.0, 0.0), (0.0, 1.0)]   # prices by falling weight of energy: neighbours meet at the corners
         if apart.energy_pj and apart.cycles:
             at.insert(1, (1 / apart.energy_pj, 1 / apart.cycles))
@@ -258,30 +290,22 @@ class NetworkLeast:
             lines.insert(least + 1, (energy, cycles, tangent))
 
 
-def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer | None],
-                  segments: Sequence[Segment]) -> NetworkLeast | None:
+def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer],
+                  segments: Sequence[Segment]) -> NetworkLeast:
     """The least cost of every layer of a network by itself, and of its groups.
 
     Args:
         workload: The network.
         hardware: The design.
         layers: Every distinct layer on the design, in the order of `workload.distinct()`.
-        bounds: The least cost of one run of each of them by itself; None: it has no bound.
+        bounds: The least cost of one run of each of them by itself.
         segments: All segments that could be fused groups; none where nothing is fused.
-
-    Returns:
-        None where a layer by itself has no bound.
     """
     levels = [hardware.level(name) for name in homes(hardware)]
     segments = segments if levels else ()   # without a home nothing can be handed on
     repeats = repeats_of(workload)
     specs = by_node(workload, layers)
-    alone: dict[str, LeastLayer] = {}
-    for name, bound in by_node(workload, bounds).items():
-        if bound is None:
-            return None
-        alone[name] = LeastLayer(repeats[name] * bound.energy_pj, repeats[name] * bound.cycles,
-                                 repeats[name] ** 2 * bound.edp)
+    alone = by_node(workload, bounds)
     costs = word_costs(layers[0])
     packed = not all(in_words(spec, levels) for spec in layers)
     masked = masked_work(segments) if hardware.arch.skips_masked else {}
@@ -334,8 +358,9 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             name, = segment.nodes
             if words := words_saved(specs[name], levels[0], own, repeats[name]):
                 least.with_words = replace(
-                    alone[name], energy_pj=max(alone[name].energy_pj, point.energy_pj + words.energy_pj),
-                    cycles=max(alone[name].cycles, point.cycles + words.cycles)), words
+                    alone[name],
+                    energy_pj=max(alone[name].energy_pj, (point.energy_pj + words.energy_pj) / repeats[name]),
+                    cycles=max(alone[name].cycles, (point.cycles + words.cycles) / repeats[name])), words
         # parts count an element as a word, in all steps
         if all(len(each) == 1 for each in homed) and not packed and masked.keys().isdisjoint(segment.nodes):
             least.parts = partial(divided, hardware, segment, [layer for layer, in homed], costs, translated, own)
@@ -378,7 +403,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                 credits[nodes] = credit(segment)
             count += step.after not in number
             steps.append(PathStep(number[step.before], number.setdefault(step.after, count), nodes, least,
-                                  credits[nodes], own))
+                                  repeats[nodes[0]] if isinstance(least, LeastLayer) else 1, credits[nodes], own))
         end = number[len(row.names), frozenset(), 0]
     return NetworkLeast(steps, other_reads(workload, layers[0]))
 

@@ -45,7 +45,7 @@ class NetworkOptions:
         calibration: A correction to measured hardware by which every layer's mapping is chosen; nothing is fused then,
             as layers were measured by themselves. None: the exact model.
         gap: Share by which the plan may be above the best one: planning ends as soon as that is proven, or as
-            further candidates bring nothing. None: it ends by itself.
+            further candidates bring nothing. Proofs of layers by themselves go on to their end. None: it ends by itself.
     """
 
     metric: str = "edp"
@@ -87,6 +87,9 @@ def check(options: NetworkOptions) -> None:
         check_gap(options.gap)
     if options.calibration is not None:
         refuse_calibration_without_cycles([options.metric])
+        if options.gap is not None:
+            raise FadiffError("gap: found with a calibration; accepted: one of them, as bounds count the cycles of the "
+                              "exact model")
     alone = "layers by themselves" if not options.fuse else "a calibration, with which nothing is fused"
     if not options.fuse or options.calibration is not None:
         if options.method == "gradient":
@@ -94,8 +97,6 @@ def check(options: NetworkOptions) -> None:
                               "fused layers")
         if options.longest != LONGEST:
             raise FadiffError(f"longest: found with {alone}; accepted: one of them")
-        if options.gap is not None:
-            raise FadiffError(f"gap: found with {alone}; accepted: one of them, as it ends the search of fused layers")
 
 
 def layer_search(options: NetworkOptions, effort: str = "full") -> SearchOptions:

@@ -65,12 +65,13 @@ from fadiff_mapper.fusion.segments import RUNS, Segment, chains, runs_in_order, 
 from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words
 from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.lasting_tensors import LastingCover, PartVersion, PlanPart, VersionKey, lasting_rows, runs_of
-from fadiff_mapper.network.network_bound import MOST_WORK, LeastLayer, NetworkLeast, network_least
+from fadiff_mapper.network.network_bound import MOST_WORK, LeastGroup, LeastLayer, NetworkLeast, network_least
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.result import EvaluatedGroup
 from fadiff_mapper.network.tile_mappings import LIGHT, THOROUGH, TileEffort, TileMemory, strategies_known, with_mappings
+from fadiff_mapper.search.lower_bound.assemble import gap_above
 from fadiff_mapper.search.map_layers import with_lower_bounds
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import OperatingPoint, Workload
@@ -172,6 +173,7 @@ class PlanningRun:
     clock: PlanningClock
     saved: Checkpoint
     on_progress: OnProgress
+    layers: Sequence[LeastLayer] = ()   # what no mapping of each distinct layer undercuts in one run, once it is known
     history: list[dict[str, Any]] = field(default_factory=list)  # seconds, metric and stage of every improvement
     tiles: int = 0  # mappings of tiles to write for the best plan so far
     cut: bool = False  # whether there was no time to list all segments
@@ -235,7 +237,7 @@ class PlanningRun:
     def over(self) -> bool:
         """Whether the search ends: it is late, or the plan so far is as close to the best as it has to be."""
         return self.late() or (self.least is not None and self.options.gap is not None
-                               and self.history[-1]["value"] <= self.least * (1 + self.options.gap))
+                               and gap_above(self.history[-1]["value"], self.least) <= self.options.gap)
 
     def over_in(self, part: float) -> Callable[[], bool]:
         """Tells when a stage has to come to an end that may take a part, in (0, 1], of the time that is left."""
@@ -257,14 +259,17 @@ class PlanningRun:
 
 def bound_plans(run: PlanningRun, most: float, over: Over) -> None:
     """Bounds every layer by itself, and all plans; `most` and `over` are as of `NetworkLeast.bound`."""
-    run.results = tuple(with_lower_bounds(run.results, over))
-    bounds = [LeastLayer(bound.energy, bound.delay, bound.edp) if (bound := result.bound) else None
-              for result in run.results]
+    if not run.layers:
+        run.results = tuple(with_lower_bounds(run.results, run.options.metric, over))
+        run.layers = [LeastLayer(bound.energy, bound.delay, bound.edp) for result in run.results
+                      if (bound := result.bound)]
 
     def least() -> float | None:
-        run.bounded = network_least(run.workload, run.hardware, [result.spec for result in run.results], bounds,
+        if len(run.layers) < len(run.results):
+            return None
+        run.bounded = network_least(run.workload, run.hardware, [result.spec for result in run.results], run.layers,
                                     run.segments)
-        return run.bounded.bound(run.options.metric, most, over) if run.bounded else None
+        return run.bounded.bound(run.options.metric, most, over)
     run.least, run.unbounded = attempted("gap", least) if not over() else (None, "")
 
 
@@ -508,7 +513,7 @@ def _evaluate_least(run: PlanningRun) -> None:
         before, price, found = value, run.price, list[Candidate]()
         energy, cycles = (1 / total for total in run.price_at(plan).sums)
         for group in run.bounded.path(energy, cycles)[1]:
-            if not (sizes := group.sizes(energy, cycles)):
+            if not isinstance(group, LeastGroup) or not (sizes := group.sizes(energy, cycles)):
                 continue
             state = run.known[group.segment.key]
             limit = (1 + NEARLY) * min(state.least(price), price(run.one_by_one(group.segment)))

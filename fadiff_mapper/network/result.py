@@ -23,7 +23,7 @@ from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.model.vector_cost import VectorCost, vector_costs
 from fadiff_mapper.network.one_design import by_node, resized_spec
-from fadiff_mapper.search.lower_bound.assemble import METRIC_NAMES, percent_above
+from fadiff_mapper.search.lower_bound.assemble import METRIC_NAMES, gap_above, percent_above
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import OperatingPoint, Operator, Workload
 
@@ -201,18 +201,19 @@ class NetworkResult:
 
     @property
     def gap(self) -> float | None:
-        """The share by which the plan's metric can be above that of the best plan; None where nothing is proven."""
+        """The share by which the plan's metric can be above that of the best plan; 0: it is the best; None: unknown."""
         if not self.bound:
             return None
-        return float(metric_of(self.options["metric"], self.stats.energy_pj, self.stats.cycles) / self.bound - 1)
+        return gap_above(float(metric_of(self.options["metric"], self.stats.energy_pj, self.stats.cycles)), self.bound)
 
     @property
     def proven(self) -> str:
         """The same as a sentence, rounded up to a hundredth of a percent."""
         if self.gap is None:
             return "no lower bound on plans of this network is known"
-        return (f"{METRIC_NAMES[self.options['metric']]} is at most {percent_above(self.gap)} above that of the best "
-                f"plan, of {plans_among(self.options['fuse'])}")
+        metric, plans = METRIC_NAMES[self.options["metric"]], plans_among(self.options["fuse"])
+        return (f"{metric} is at most {percent_above(self.gap)} above that of the best plan, of {plans}" if self.gap
+                else f"proved: no plan has a lower {metric}, of {plans}")
 
     @property
     def planned_joined(self) -> OperatingPoint:

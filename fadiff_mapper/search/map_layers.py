@@ -220,37 +220,33 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
     return [found.get(id(outcome), outcome) for outcome in outcomes]
 
 
-def with_lower_bounds(results: Sequence[Result], stopped: Over = never) -> list[Result]:
-    """Adds the lower bound over all mappings of the same problem to each result, until `stopped`.
-
-    In a plan energy and delay of a layer have some prices, so the bounds on both are raised, too.
-    """
+def with_lower_bounds(results: Sequence[Result], metric: str, stopped: Over = never) -> list[Result]:
+    """Adds the lower bound over all mappings of the same problem to each result without one, until `stopped`; a short
+    proof raises it in a metric."""
     bounded, known = list(results), KnownLayers()
     with suppress(OutOfTime):
         for index, result in enumerate(in_time(results, stopped)):
+            if result.bound:
+                continue
             task = mapping_task(result.spec, layer=shared_layer(result.spec, known))
             nest = pack([result.mapping], result.spec.problem)
-            bounded[index] = _with_bound(result, nest, partial(least_of, task, over=stopped), task,
-                                         ("energy", "delay", "edp"))
+            bounded[index] = _with_bound(result, nest, partial(least_of, task, over=stopped), task, metric)
     return bounded
 
 
 def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | None], task: MappingTask | None,
-                metrics: Sequence[str]) -> Result:
+                metric: str) -> Result:
     """The result with its lower bound; on failure its status says so.
 
-    On a dense design a short branch and bound from the mapping, a nest of one row, raises the bound on each of some
-    metrics; `task`: the problem as it was searched; None: the bound alone.
+    On a dense design a short branch and bound from the mapping, a nest of one row, raises the bound on a metric;
+    `task`: the problem as it was searched; None: the bound alone.
     """
     found, lost = attempted("lower bound", bound)
     if found is not None and task is not None and task.sparse is None:
         from fadiff_mapper.search.lower_bound.proof import AT_ONCE, prove, unprovable  # after the first mapping
-        for metric in () if unprovable(task.layer) else metrics:
-            proof, lost = attempted("short proof", partial(prove, task.layer, task.space, metric, nest,
-                                                           budget=AT_ONCE))
-            if proof is None:
-                break
-            found = found.raised(metric, proof.least)
+        if not unprovable(task.layer):
+            proof, lost = attempted("short proof", partial(prove, task.layer, task.space, metric, nest, budget=AT_ONCE))
+            found = found.raised(metric, proof.least) if proof else found
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 
@@ -316,7 +312,7 @@ class ResultStream:
                 found, status=outcome.status, options=self.options.as_dict(), evaluations=outcome.evaluations,
                 corrected=corrected, history=history, time_s=time.monotonic() - self.start), nest,
                 partial(bound_of, index), None if self.options.imperfect or self.options.prove else task,
-                (found.metric,)))
+                found.metric))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
                     hand_on(index, results[-1])

@@ -75,7 +75,7 @@ class OperatingPoint:
         """Energy-delay product of the two sums in pJ * cycles, the objective of FADiff (not the sum of products)."""
         return self.energy_pj * self.cycles
 
-    def times(self, count: int) -> OperatingPoint:
+    def times(self, count: float) -> OperatingPoint:
         """The part, run so many times."""
         return OperatingPoint(count * self.energy_pj, count * self.cycles)
 

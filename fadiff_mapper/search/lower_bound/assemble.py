@@ -43,6 +43,17 @@ from fadiff_mapper.search.mapspace.build import MapSpace, factor_ranges
 METRIC_NAMES = {"edp": "EDP", "energy": "energy", "delay": "delay", "last_level_accesses": "last level accesses"}
 
 
+SAME = 1e-8
+"""The share by which a value may be above its bound and is proved to be the best one: sums differ in their last bits,
+and bounds leave a billionth or two for that."""
+
+
+def gap_above(value: float, bound: float) -> float:
+    """The share by which a value may be above the best possible one; 0: it is the best."""
+    share = value / bound - 1
+    return share if share > SAME else 0.0
+
+
 def percent_above(gap: float) -> str:
     """A proven gap in percent, rounded up to a hundredth."""
     return f"{math.ceil(max(gap, 0.0) * 1e4) / 100:g} %"

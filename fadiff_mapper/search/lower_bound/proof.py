@@ -168,24 +168,27 @@ def unprovable(layer: PreparedLayer) -> str | None:
     return "a coefficient of 0" if without_bound(layer) else None
 
 
-def value_of(layer: PreparedLayer, nest: Nest, metric: str) -> float:
-    """The metric of the only mapping of a batch."""
+def value_of(layer: PreparedLayer, nest: Nest, metric: str, sums: tuple[float, float] = (1.0, 1.0)) -> float:
+    """The metric of the only mapping of a batch; "share": in the energy and cycles of a network, `sums`."""
     scores = score(layer, nest)
+    if metric == "share":
+        return float(scores.energy[0] / sums[0] + scores.cycles[0] / sums[1])
     return float(metric_of(metric, scores.energy, scores.cycles, scores.last_level_accesses)[0])
 
 
-def core_of(layer: PreparedLayer, space: MapSpace, metric: str) -> _kernel.Prover:
+def core_of(layer: PreparedLayer, space: MapSpace, metric: str,
+            sums: tuple[float, float] = (1.0, 1.0)) -> _kernel.Prover:
     """The compiled part of a proof."""
     names = space.problem.dimensions
     orders = [([names.index(name) for name in loops.inner], [names.index(name) for name in loops.between],
                [names.index(name) for name in loops.outer]) for loops in (level.temporal for level in space.levels)]
     return _kernel.Prover(layer.compiled, [float(bound) for bound in space.problem.bounds.values()],
                           [[[float(factor) for factor in level.temporal.choices[name]] for name in names]
-                           for level in space.levels], orders, _kernel.Metric.__members__[metric])
+                           for level in space.levels], orders, _kernel.Metric.__members__[metric], sums)
 
 
 def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap: float = 0.0, over: Over = never,
-          budget: float = inf) -> MappingProof:
+          budget: float = inf, sums: tuple[float, float] = (1.0, 1.0)) -> MappingProof:
     """Searches for a mapping that is better than a known one, until it is proved that there is none.
 
     `unprovable` has nothing against the layer; `nest` is a legal mapping, one row. `gap` is the share by which the best
@@ -193,7 +196,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     `budget` parts and mappings have been looked at. Nothing is proved where these are not even all schemes, of which
     designs that leave every spatial loop free have millions.
     """
-    value, core = value_of(layer, nest, metric), core_of(layer, space, metric)
+    value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums)
     any_layout = tuple(range(len(space.problem.dimensions))) * len(space.levels)
     heap: list[tuple[float, int, Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0

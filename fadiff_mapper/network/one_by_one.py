@@ -1,0 +1,76 @@
+"""The mappings with which a network of layers one by one has the least EDP, and the proof of it.
+
+The mapping with the best EDP of its own need not be the best one for the network: a layer that takes much energy and
+few cycles should save energy. At prices per pJ and per cycle every layer has a mapping of the least price, which branch
+and bound finds and proves. The bound on all plans (`network_bound.NetworkLeast.bound`) asks for these at the prices at
+which a plan of less EDP could be, so the best of the plans that it meets is the best of all once the bound is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.fusion.prices import metric_value, summed
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.network.network_bound import LeastLayer, NetworkLeast, PathStep
+from fadiff_mapper.search.lower_bound.proof import MappingProof, prove, unprovable
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.workload import OperatingPoint
+
+
+@dataclass(frozen=True)
+class LayerProof:
+    """A layer by itself with a legal mapping, from which the proof of its least price begins."""
+
+    task: MappingTask
+    nest: Nest  # of one row
+    budget: float   # parts and mappings that a proof looks at, about
+    over: Over = never
+
+    def proof(self, sums: tuple[float, float]) -> MappingProof:
+        """The proof of the least price in a network with these sums of energy and cycles, see `PriceProof`."""
+        return prove(self.task.layer, self.task.space, "share", self.nest, sums=sums, over=self.over,
+                     budget=self.budget)
+
+    def least(self, energy_pj: float, cycles: float, edp: float) -> LeastLayer:
+        """The same with values that no mapping undercuts; without a proof where proofs do not know all of its rules."""
+        unknown = self.task.sparse is not None or unprovable(self.task.layer)
+        return LeastLayer(energy_pj, cycles, edp, None if unknown else self.proof)
+
+    def point(self, nest: Nest) -> OperatingPoint:
+        """Energy and cycles of one run with a mapping."""
+        sparse = self.task.sparse
+        scores = score(self.task.layer, nest, sparse=sparse.compiled if sparse else None)
+        return OperatingPoint(float(scores.energy[0]), float(scores.cycles[0]))
+
+
+def layer_proof(spec: Spec, mapping: Mapping, budget: float, over: Over = never) -> LayerProof:
+    """A layer of a spec with a legal mapping."""
+    return LayerProof(mapping_task(spec), pack([mapping], spec.problem), budget, over)
+
+
+def best_one_by_one(mapped: Sequence[LayerProof], layers: Sequence[LeastLayer], runs: Sequence[float],
+                    besides: OperatingPoint, over: Over = never) -> list[Nest]:
+    """The mapping of each layer, a nest of one row, in the plan of the least EDP that proofs meet.
+
+    Args:
+        mapped: Every distinct layer.
+        layers: What no mapping of each of them undercuts in one run.
+        runs: How often each of them runs.
+        besides: What the network takes besides its layers.
+        over: Tells whether time is over.
+    """
+    NetworkLeast([PathStep(index, index + 1, (str(index),), layer, often)
+                  for index, (layer, often) in enumerate(zip(layers, runs, strict=True))],
+                 besides).bound("edp", over=over)
+    prices = dict.fromkeys(price for layer in layers for price in layer.proved)
+    plans = [[layer.nest for layer in mapped], *([
+        least.proved[price].nest if price in least.proved else layer.nest
+        for layer, least in zip(mapped, layers, strict=True)] for price in prices)]
+    return min(plans, key=lambda nests: metric_value(summed([besides, *(
+        layer.point(nest).times(often) for layer, nest, often in zip(mapped, nests, runs, strict=True))]), "edp"))
