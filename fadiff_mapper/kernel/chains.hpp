@@ -53,7 +53,7 @@ public:
     enum Stage { START, REFINE, POLISH };
 
     // After so many seconds nothing is evaluated any more but the first pack of new chains.
-    Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
+    Chains(const Layer& layer, MapSpace space, Objective objective, const RoomColumns& room, std::uint64_t seed,
            std::shared_ptr<const sparse::SparseDesign> design = nullptr, std::optional<Correction> correction = std::nullopt,
            double seconds = std::numeric_limits<double>::infinity());
 

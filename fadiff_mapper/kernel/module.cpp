@@ -94,20 +94,24 @@ static void add_layers(py::module_& module) {
 
 // ---- Evaluation
 
-static void score_batch(ScoredLayer& layer, const py::sequence& nest, const std::optional<Array<double>>& words,
-                        const std::optional<Array<bool>>& counted, Array<double>& out, std::size_t first, std::size_t last,
-                        bool all, const Design& sparse) {
+template <typename T>
+using Given = std::optional<Array<T>>;
+
+static RoomColumns rooms_of(const Layer& layer, const Given<double>& words, const Given<bool>& counted, std::size_t size) {
+    if (!words) return {};
+    need(counted && words->ndim() == 2 && words->shape(0) == layer.levels && std::size_t(words->shape(1)) == size, "room",
+         ": wrong shape");
+    return {size, words->data(), cells_of(*counted, layer.levels, layer.tensors, size, "room")};
+}
+
+static void score_batch(ScoredLayer& layer, const py::sequence& nest, const Given<double>& words, const Given<bool>& counted,
+                        Array<double>& out, std::size_t first, std::size_t last, bool all, const Design& sparse) {
     const Batch batch = batch_of(layer, nest);
     need(last <= batch.size && out.ndim() == 2 && out.shape(0) == 5 && std::size_t(out.shape(1)) == batch.size, "out",
          ": wrong shape");
     need_layer_of(sparse, layer);
     need(!sparse || !batch.residual(), "residuals", " are not known to sparse designs");
-    RoomColumns rooms;
-    if (words) {
-        need(counted && words->ndim() == 2 && words->shape(0) == layer.levels && std::size_t(words->shape(1)) == batch.size,
-             "room", ": wrong shape");
-        rooms = {words->data(), cells_of(*counted, layer.levels, layer.tensors, batch.size, "room")};
-    }
+    const RoomColumns rooms = rooms_of(layer, words, counted, batch.size);
     double* rows = out.mutable_data();
     py::gil_scoped_release release;
     score(layer, sparse, batch, rooms, first, last, all, rows);
@@ -138,9 +142,6 @@ static py::tuple traffic(const Layer& layer, const py::sequence& nest, bool with
 }
 
 // ---- Map spaces
-
-template <typename T>
-using Given = std::optional<Array<T>>;
 
 template <typename T, typename From>
 static std::vector<T> sized(const Given<From>& values, std::size_t length, const char* name) {
@@ -269,23 +270,18 @@ static void add_correction(py::module_& module) {
 }
 
 static std::unique_ptr<OneCall<Chains>> chains_of(const Layer& layer, const MapSpace& space,
-                                             const std::vector<std::pair<double, Metric>>& terms,
-                                             const std::optional<Array<double>>& words,
-                                             const std::optional<Array<bool>>& counted, std::uint64_t seed,
+                                             const std::vector<std::pair<double, Metric>>& terms, const Given<double>& words,
+                                             const Given<bool>& counted, std::uint64_t seed,
                                              const Design& sparse, const std::optional<Correction>& correction,
                                              std::pair<double, double> sums, double seconds) {
     need(sums.first > 0 && sums.second > 0, "sums");
     need_layer_of(space, layer);
     need_layer_of(sparse, layer);
     if (correction) need_layer_of(*correction, layer);
-    std::optional<Room> room;
-    if (words) {
-        need(counted && words->size() == layer.levels && counted->size() == layer.levels * layer.tensors, "room", ": wrong size");
-        room = {{words->data(), words->data() + words->size()}, {counted->data(), counted->data() + counted->size()}};
-    }
     Objective objective{{}, {sums.first, sums.second}};
     for (auto [weight, metric] : terms) objective.terms.push_back({weight, metric});
-    return std::make_unique<OneCall<Chains>>(layer, space, objective, room, seed, sparse, correction, seconds);
+    return std::make_unique<OneCall<Chains>>(layer, space, objective, rooms_of(layer, words, counted, 1), seed, sparse,
+                                              correction, seconds);
 }
 
 static void start_at(Chains& chains, const py::sequence& nest) {

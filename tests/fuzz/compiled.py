@@ -119,7 +119,7 @@ def chains_calls(layer: Any, space: dict[str, Any], nest: list[Any], rng: random
     """A search, in any order of its steps."""
     quantity = _kernel.Metric.edp if rng.random() < 0.9 else rng.choice(INDICES)
     terms: Any = [(1.0 if rng.random() < 0.9 else np.nan, quantity)]
-    room = (None, None) if rng.random() < 0.7 else (np.ones(2), changed_array(np.ones((2, 3), bool), rng))
+    room = (None, None) if rng.random() < 0.7 else (np.ones((2, 1)), changed_array(np.ones((2, 3, 1), bool), rng))
     chains = _kernel.Chains(layer, space_of(layer, space), terms, *room, 1)
     small = rng.choice((-1, 0, 1, 3, 9))
     steps: list[Callable[[], Any]] = [
