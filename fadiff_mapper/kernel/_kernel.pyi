@@ -162,8 +162,14 @@ class Chains:
 
 PROOF_TOLERANCE: float
 
+class LevelLoops:
+    """Temporal loops of one level, as a prover chose them, [D] each."""
+
+    factors: Final[list[float]]
+    order: Final[list[int]]
+
 class Prover:
-    """Bounds parts of a map space and searches them; loops of outer levels are pairs of factors and order, [D] each.
+    """Bounds parts of a map space and searches them; `outer` are the loops of the outermost levels.
 
     Built with the bounds, the temporal factors of each level and dimension, the order of each level's loops as inner,
     free and outer ones, and the metric.
@@ -174,13 +180,11 @@ class Prover:
     # Takes up a scheme: spatial factors [L * D], levels that keep each data space [L * T], layouts. Returns its bound.
     def begin(self, spatial: Sequence[float], keep: Sequence[bool],
               layouts: Sequence[tuple[Sequence[int], Sequence[bool]]]) -> float: ...
-    # How many parts decide one more level; bound, factors and order of those below the limit.
-    def divided(self, outer: Sequence[tuple[Sequence[float], Sequence[int]]],
-                limit: float) -> tuple[int, list[tuple[float, list[float], list[int]]]]: ...
+    # How many parts decide one more level; of those below the limit the bound, and the loops of that level.
+    def divided(self, outer: Sequence[LevelLoops], limit: float) -> tuple[int, list[tuple[float, LevelLoops]]]: ...
     # Whether the budget sufficed, bound of mappings that were not evaluated, best value, parts and mappings looked at,
     # and the best mapping below the limit.
-    def search(self, outer: Sequence[tuple[Sequence[float], Sequence[int]]], limit: float,
-               budget: int) -> tuple[bool, float, float, int, int, tuple[np.ndarray, ...] | None]: ...
+    def search(self, outer: Sequence[LevelLoops], limit: float, budget: int) -> tuple[bool, float, float, int, int, tuple[np.ndarray, ...] | None]: ...
 
 class SegmentLayer:
     """A layer of segments; see `fusion/estimates.py:compiled_segment`. Sets of data spaces are bits."""
