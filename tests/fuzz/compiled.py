@@ -46,8 +46,8 @@ def layer_table() -> dict[str, Any]:
     """The table of a small layer with a sliding window, as the package hands it over."""
     spec = load(native()["input"])
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
-    with mock.patch.multiple("fadiff_mapper.model.prepared_layer._kernel", Layer=_table, Level=dict, Unit=dict,
-                             InterconnectTable=dict):
+    with mock.patch.multiple("fadiff_mapper.model.prepared_layer._kernel", Layer=_table, DataSpace=dict,
+                             Level=dict, Unit=dict, InterconnectTable=dict):
         return replace(layer).compiled  # type: ignore
 
 
@@ -58,7 +58,8 @@ def _table(layer: Any = None, **table: Any) -> dict[str, Any]:
 
 def layer_of(table: dict[str, Any]) -> _kernel.Layer:
     """The layer of a table."""
-    classes = {"levels": _kernel.Level, "units": _kernel.Unit, "interconnects": _kernel.InterconnectTable}
+    classes = {"spaces": _kernel.DataSpace, "levels": _kernel.Level, "units": _kernel.Unit,
+               "interconnects": _kernel.InterconnectTable}
     return _kernel.Layer(**{name: [classes[name](**one) for one in value] if name in classes else value
                             for name, value in table.items()})
 

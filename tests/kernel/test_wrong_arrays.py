@@ -141,7 +141,7 @@ def test_before_the_first_chain_there_is_no_best_mapping() -> None:
             ask()
 
 
-@pytest.mark.parametrize("name", ["units", "levels", "bandwidth_scale", "held", "coalesced", "written"])
+@pytest.mark.parametrize("name", ["units", "levels", "bandwidth_scale", "held", "coalesced", "spaces"])
 def test_a_layer_with_a_table_of_the_wrong_length_is_refused(name: str) -> None:
     layer_of(layer_table())
     with pytest.raises(ValueError, match="wrong length"):
