@@ -27,8 +27,8 @@ static double now() {
 double Objective::value(const Scores& scores) const {
     if (!scores.legal) return ILLEGAL + scores.excess;
     double sum = 0;
-    for (const Term& term : terms)
-        sum += term.weight * std::log(metric_of(term.metric, scores.energy, scores.cycles, scores.last_level_accesses, price) + TINY);
+    for (const auto& [weight, metric] : terms)
+        sum += weight * std::log(metric_of(metric, scores.energy, scores.cycles, scores.last_level_accesses, price) + TINY);
     return std::isnan(sum) ? ILLEGAL : sum;
 }
 
