@@ -70,7 +70,7 @@ static void add_layers(py::module_& module) {
               pair("address", &Level::address), pair("read_bandwidth", &Level::read_bandwidth),
               pair("write_bandwidth", &Level::write_bandwidth), pair("shared_bandwidth", &Level::shared_bandwidth),
               pair("gated", &Level::gated), pair("gate", &Level::gate));
-    py::class_<DataSpace>(module, "DataSpace")
+    py::class_<DataSpace>(module, "DataSpaceTable")
         .def(py::init(&data_space_of), py::kw_only(), py::arg("ranks"), py::arg("written"), py::arg("dims"));
     py::class_<Layer>(module, "AnyLayer");
     made_of_fields(

@@ -140,8 +140,8 @@ class PreparedLayer:
         dims, table = projection.relevant.shape[1], machine.element_words
         whole, partial, per = ([], [], []) if table is None else table.reshape(3, -1).tolist()
         return _kernel.Layer(
-            dims=dims, spaces=[_kernel.DataSpace(ranks=ranks, written=written, dims=dims) for ranks, written in zip(
-                projection.ranks, projection.read_write, strict=True)],
+            dims=dims, spaces=[_kernel.DataSpaceTable(ranks=ranks, written=written, dims=dims)
+                               for ranks, written in zip(projection.ranks, projection.read_write, strict=True)],
             levels=levels, whole=whole, partial=partial, per=per,
             units=[_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y) for unit in units],
             bandwidth_scale=machine.bandwidth_scale.ravel().tolist(),

@@ -46,7 +46,7 @@ def layer_table() -> dict[str, Any]:
     """The table of a small layer with a sliding window, as the package hands it over."""
     spec = load(native()["input"])
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
-    with mock.patch.multiple("fadiff_mapper.model.prepared_layer._kernel", Layer=_table, DataSpace=dict,
+    with mock.patch.multiple("fadiff_mapper.model.prepared_layer._kernel", Layer=_table, DataSpaceTable=dict,
                              Level=dict, Unit=dict, InterconnectTable=dict):
         return replace(layer).compiled  # type: ignore
 
@@ -58,7 +58,7 @@ def _table(layer: Any = None, **table: Any) -> dict[str, Any]:
 
 def layer_of(table: dict[str, Any]) -> _kernel.Layer:
     """The layer of a table."""
-    classes = {"spaces": _kernel.DataSpace, "levels": _kernel.Level, "units": _kernel.Unit,
+    classes = {"spaces": _kernel.DataSpaceTable, "levels": _kernel.Level, "units": _kernel.Unit,
                "interconnects": _kernel.InterconnectTable}
     return _kernel.Layer(**{name: [classes[name](**one) for one in value] if name in classes else value
                             for name, value in table.items()})
