@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fadiff_mapper.base.standard_streams import ended, say_error
-from fadiff_mapper.cli.arguments import BAD_INPUT, Parser, jobs, positive
+from fadiff_mapper.cli.arguments import Parser, jobs, positive
+from fadiff_mapper.cli.commands import BAD_INPUT
 
 from . import commands
 from .operators import operators

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from fadiff_mapper.base.errors import OutOfTime
 
@@ -57,6 +57,24 @@ def with_grace(moment: float, stopped: Over) -> Over:
     return over
 
 
+def in_main_thread() -> bool:
+    """Whether this is the main thread, the only one to which Python delivers signals."""
+    return threading.current_thread() is threading.main_thread()
+
+
+@contextmanager
+def handled(number: signal.Signals, handler: Any) -> Iterator[None]:
+    """Inside the block a signal is handled by the handler; outside the main thread nothing changes."""
+    if not in_main_thread():
+        yield
+        return
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 class _Alarm(BaseException):
     """Ends the work at any line, past all handlers of input errors."""
 
@@ -66,28 +84,22 @@ def interruptible() -> Iterator[Callable[[], bool]]:
     """Inside the block, a first Ctrl-C raises nothing but is remembered; a second one ends the program as usual.
 
     So does the first one where the work comes to an end by it without a result (`OutOfTime`). Outside the main thread
-    nothing changes, since Python delivers signals only to the main thread. Yields whether Ctrl-C came, as a function.
+    nothing changes. Yields whether Ctrl-C came, as a function.
     """
-    came = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield came.is_set
-        return
-    before = signal.getsignal(signal.SIGINT)
+    came, before = threading.Event(), signal.getsignal(signal.SIGINT)
 
     def handle(number: int, frame: FrameType | None) -> None:
         if came.is_set() and callable(before):
             before(number, frame)
         came.set()
 
-    signal.signal(signal.SIGINT, handle)
-    try:
-        yield came.is_set
-    except OutOfTime:
-        if came.is_set():
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with handled(signal.SIGINT, handle):
+        try:
+            yield came.is_set
+        except OutOfTime:
+            if came.is_set():
+                raise KeyboardInterrupt from None
+            raise
 
 
 LATE, LATE_SHARE = 2.0, 0.2  # seconds, or share of its time limit, by which a command may end later: the longer
@@ -100,7 +112,7 @@ def reading_in_time(begun: float, limit: float | None) -> Iterator[None]:
     `begun` is in seconds of `time.monotonic`, the time limit in seconds; None: there is none. Outside the main thread
     nothing is given up. Raises OutOfTime once the moment has come.
     """
-    if limit is None or not limit > 0 or threading.current_thread() is not threading.main_thread():
+    if limit is None or not limit > 0 or not in_main_thread():
         yield
         return
     moment = begun + limit + max(LATE, LATE_SHARE * limit)
@@ -108,14 +120,12 @@ def reading_in_time(begun: float, limit: float | None) -> Iterator[None]:
     def ring(number: int, frame: FrameType | None) -> None:
         raise _Alarm
 
-    before = signal.signal(signal.SIGALRM, ring)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, max(moment - time.monotonic(), 1e-6))
+    with handled(signal.SIGALRM, ring):
         try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    except _Alarm:
-        raise OutOfTime("out of time before the input was read; accepted: a longer time limit") from None
-    finally:
-        signal.signal(signal.SIGALRM, before)
+            signal.setitimer(signal.ITIMER_REAL, max(moment - time.monotonic(), 1e-6))
+            try:
+                yield
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except _Alarm:
+            raise OutOfTime("out of time before the input was read; accepted: a longer time limit") from None

@@ -15,8 +15,8 @@ from typing import Any
 from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.base.standard_streams import ended
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.cli.arguments import BAD_INPUT, DONE, Parser
-from fadiff_mapper.cli.commands import COMMANDS
+from fadiff_mapper.cli.arguments import COMMANDS, Parser
+from fadiff_mapper.cli.commands import BAD_INPUT, DONE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

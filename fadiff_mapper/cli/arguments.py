@@ -1,4 +1,4 @@
-"""Arguments that several commands share, how they are read, and the exit codes."""
+"""The arguments of all commands, and how they are read."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from fadiff_mapper import api
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.cli import commands
+from fadiff_mapper.cli.commands import BAD_INPUT
 from fadiff_mapper.inputs.energy.source_names import CHOICES
+from fadiff_mapper.inputs.spec.spec import METRICS
+from fadiff_mapper.network import options as network_options
+from fadiff_mapper.search import options as search_options
 from fadiff_mapper.search.options import MODELS, MOST_THREADS
-
-if TYPE_CHECKING:
-    from fadiff_mapper.api import Calibration, Spec
-
-DONE, CHECK_FAILED, BAD_INPUT = 0, 1, 2
-"""Exit codes: done; a check failed (constraints contradict each other, or real Timeloop disagrees); the input or the
-arguments are wrong, and the error lines say what is accepted. `base.program_start.INTERRUPTED` is that of Ctrl-C."""
 
 T = TypeVar("T")
 
@@ -200,25 +196,174 @@ VARY = Argument("--vary", "a variable of the files' Jinja2 templates is a parame
                           "or 1024:8192:512 or 8:64:x2 (powers of two)",
                 {"action": "append", "default": [], "metavar": "NAME=RANGE"})
 
-
-def calibration(options: argparse.Namespace) -> Calibration | None:
-    """The calibration that --calibration names, if any. Raises FadiffError."""
-    if options.calibration is None:
-        if options.force:
-            raise FadiffError("--force: found without --calibration; accepted: both, or neither")
-        return None
-    return api.read_calibration(options.calibration, force=options.force)
-
-
-def sizes(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `load_network` that `NETWORKS` and `BITS` give."""
-    return {"dims": options.dims, "shapes": options.shapes, "values": options.values,
-            "busy_experts": options.busy_experts, "bits": options.bits, "fold": not options.no_folding}
-
-
-def load_input(options: argparse.Namespace) -> Spec:
-    """Reads the input that `INPUTS` describe, as one spec. Raises SpecError."""
-    spec = api.load(*api.files_of(options.files), jinja_data=options.variables, energy=options.energy,
-                    strict=not options.lenient, bits=options.bits)
-    api.refuse_missing_energies(spec, options.energy)
-    return spec
+COMMANDS = {
+    "quickstart": Command(commands.quickstart, "make a folder with a small design, layer, network and space to try and "
+                                               "to change", (
+        Argument("folder", "the folder to make", {"type": folder, "metavar": "DIR"}),
+    )),
+    "check": Command(commands.check, "read and validate; print what was understood, of a space of designs its "
+                                     "parameters and its size", (*INPUTS, VARY)),
+    "evaluate": Command(commands.evaluate, "what timeloop-model computes for the mapping in the input", (
+        *INPUTS,
+        Argument("--json", "all numbers as JSON; infinite ones are null", FLAG),
+        VERIFY,
+    )),
+    "map": Command(commands.map_problems, "find good mappings and write them as timeloop-mapper does", (
+        *INPUTS,
+        *SEARCH,
+        Argument("--metric", f"{', '.join(METRICS[:-1])} or {METRICS[-1]}; repeat it for further priorities",
+                 {"action": "append", "metavar": "NAME"}),
+        Argument("--warm-start", "a mapping to improve on", {"metavar": "FILE.map.yaml"}),
+        Argument("--method", "annealing (default): simulated annealing on the exact model; gradient: the same from "
+                             "the ends of gradient descents (FADiff; needs PyTorch); exhaustive: every mapping, the "
+                             "true optimum of a small problem",
+                 {"choices": search_options.METHODS, "default": search_options.METHODS[0]}, "method"),
+        Argument("--exhaustive", "the same as --method exhaustive",
+                 {"action": "store_const", "dest": "method", "const": "exhaustive"}, "method"),
+        MODEL,
+        Argument("--exhaustive-limit",
+                 f"mappings above which that is refused (default {search_options.EXHAUSTIVE_LIMIT:,})",
+                 {"type": positive, "metavar": "N", "default": search_options.EXHAUSTIVE_LIMIT}),
+        Argument("--effort", "how long each problem is searched (default full)",
+                 {"choices": search_options.EFFORTS, "default": "full"}),
+        Argument("--imperfect", "also search factors that do not divide their dimension (Timeloop's imperfect factors)",
+                 FLAG),
+        Argument("--prove", "go on until it is proved that no mapping is better (dense designs)", FLAG),
+        Argument("--gap", "with --prove: stop once the mapping is so close to the least bound (default 0)",
+                 {"type": decimal, "default": 0.0, "metavar": "SHARE"}),
+        Argument("--certificate", "with --prove: the proof of one problem, for `fadiff-validate certificate`",
+                 {"metavar": "FILE.json"}),
+        Argument("--sensitivities", "also store what a little more of each constant of the machine would change", FLAG),
+    )),
+    "network": Command(commands.map_network, "map every layer of a network and fuse layers where that helps", (
+        Argument("network", "a network file, an ONNX model, a folder of problems with edges.yaml, or "
+                            "bundled:networks/NAME", {"metavar": "NET"}),
+        *INPUTS,
+        *SEARCH,
+        Argument("--metric", "of the whole network",
+                 {"choices": network_options.METRICS, "default": network_options.METRICS[0]}),
+        Argument("--no-fusion", "every layer by itself", FLAG),
+        Argument("--allow-partial", "map what is understood, even where that is less than 90 %% of the network", FLAG),
+        *NETWORKS,
+        Argument("--method", "annealing (default): annealed mappings and enumerated groups; gradient: also the "
+                             "groups of a gradient descent on the mappings and fusion of all layers together "
+                             "(FADiff; needs PyTorch)",
+                 {"choices": network_options.METHODS, "default": network_options.METHODS[0]}),
+        MODEL,
+        Argument("--longest", f"layers of a fused group at most (default {network_options.LONGEST})",
+                 {"type": positive, "default": network_options.LONGEST, "metavar": "N"}),
+        Argument("--gap", "end as soon as the plan is proven to be at most so far above the best one, such as 0.01",
+                 {"type": decimal, "metavar": "SHARE"}),
+    )),
+    "design": Command(commands.design, "find the design of a space that is best for networks", (
+        Argument("space", "an architecture with the section design_space, or bundled:spaces/NAME",
+                 {"metavar": "SPACE"}),
+        Argument("networks", "a network file, an ONNX model, a folder of problems with edges.yaml, or "
+                             "bundled:networks/NAME", {"nargs": "+", "metavar": "NETWORK"}),
+        Argument("--arch", "a further file of the space, such as the architecture that the space refers to",
+                 {"action": "append", "default": [], "metavar": "FILE"}),
+        *SEARCH,
+        Argument("--metric", "edp (default), energy, delay, area, edap, or a product such as energy*area; given two "
+                             "or three times, the Pareto front is searched", {"action": "append", "metavar": "NAME"}),
+        Argument("--limit", "the greatest area_mm2, leakage_pj, units, or value of an expression over the "
+                            "parameters; takes the place of the space's own",
+                 {"dest": "limits", "action": Named, "default": {}, "type": limit, "metavar": "NAME=VALUE"}),
+        Argument("--weights", "how often each network runs (default 1)", {"type": weights, "metavar": "W,W,..."}),
+        Argument("--no-fusion --layers-alone", "every layer by itself, as map maps it; else networks are planned as "
+                                               "network plans them", FLAG),
+        Argument("--method", "bounds (the designs of the best lower bounds), gradient (also those of descents on "
+                             "hardware, mappings and fusion together, as in DOSA; needs PyTorch), random, "
+                             "exhaustive, tpe or nsga2 (these two need optuna); default: gradient, or bounds without "
+                             "PyTorch", {"metavar": "NAME"}),
+        Argument("--evaluations", "designs to map at most; designs beside the best one come on top, at most as many "
+                                  "again", {"type": positive, "metavar": "N"}),
+        Argument("--backend", "who carries the work: processes (default; those of this machine), or dask or ray",
+                 {"default": "processes", "metavar": "NAME"}),
+        Argument("--address", "the cluster's scheduler, such as tcp://host:8786", {"metavar": "URL"}),
+        Argument("--per-round", "designs proposed at a time (default 8, for random and exhaustive 64), on which the "
+                                "answer depends; for clusters of more workers", {"type": positive, "metavar": "N"}),
+        Argument("--shard", "evaluate only every N-th of the designs, starting with the I-th; for array jobs that "
+                            "share a --store", {"type": shard, "metavar": "I/N"}),
+        Argument("--gap", "go on until the best design is proven to be at most so far above the best one of the "
+                          "whole space: every other design is bounded, and mapped where it could be better by more",
+                 {"type": decimal, "metavar": "SHARE"}),
+        Argument("--store", "the folder that keeps all that is evaluated; runs may share it (default: store in the "
+                            "output folder)", {"metavar": "FOLDER"}),
+        Argument("--study", "take part in the search of that name in the --store, with all runs of the same command "
+                            "that name it (tpe, nsga2)", {"metavar": "NAME"}),
+        *READING,
+        BITS,
+        VARY,
+        Argument("--allow-partial", "design for what is understood, even where that is less than 90 %% of a network",
+                 FLAG),
+        *NETWORKS,
+    ), defaults={"energy": None}),
+    "infer": Command(commands.infer, "what the inference of a language model costs on a design", (
+        Argument("model", "a config.json of Hugging Face's transformers (weights are not read), or bundled:models/NAME",
+                 {"metavar": "MODEL"}),
+        Argument("files", "the files of the design", {"nargs": "+", "metavar": "DESIGN"}),
+        OUTPUT,
+        Argument("--batch", "sequences at once, each an inference of its own (default 1)",
+                 {"type": numbers, "default": [1], "metavar": "N,N,..."}),
+        Argument("--prompt", "tokens of a sequence (default 2048)", {"type": int, "default": 2048, "metavar": "N"}),
+        Argument("--generate", "tokens to generate (default 512)", {"type": int, "default": 512, "metavar": "N"}),
+        Argument("--bits", "bits of an element of Weights, Cache and Activations, such as Weights=4,Cache=8; a word "
+                           "of each memory by default", {"type": bits, "metavar": "NAME=N,..."}),
+        Argument("--frequency", "cycles a second, in place of the design's", {"type": decimal, "metavar": "HZ"}),
+        Argument("--metric", "by which problems are mapped", {"choices": network_options.METRICS, "default": "edp"}),
+        SEED,
+        JOBS,
+        Argument("--serving-profile", "also write time tables as LLMServingSim reads them, into DIR/llmservingsim",
+                 FLAG),
+        Argument("--fuse", "run operators in fused groups where that pays", FLAG),
+        FOLDING,
+        *READING,
+    )),
+    "calibrate": Command(commands.calibrate, "learn a correction of cycles from measured hardware", (
+        Argument("measured", "", {"metavar": "MEASURED.csv"}),
+        Argument("arch", "the measured design, as file or files", {"nargs": "+", "metavar": "ARCH"}),
+        Argument("-o --output", "the calibration to write (JSON)", {"required": True, "metavar": "MODEL"}),
+        Argument("--program", "what runs a mapping on the hardware: as-mapped (the loops of the mapping) or gemmini "
+                              "(Gemmini's library); default: what predicts layers not learned from best",
+                 {"metavar": "NAME"}),
+        Argument("--seed", "of the split by layer (default 0)", {"type": int, "default": 0}),
+    ), "MEASURED.csv has one measured point a row: rtl_cycles (or cycles), mapping (in one line, or the name of a "
+        "YAML file), and the layer: R S P Q C K N with Wstride Hstride Wdilation Hdilation, or problem, the name of "
+        "a YAML file; part=searched marks points that a search proposed, by which the correction is judged and from "
+        "which it does not learn."),
+    "explain": Command(commands.explain, "where the numbers of a finished run come from", (
+        Argument("folder", "a folder that `map` has written", {"type": folder, "metavar": "DIR"}),
+        Argument("--count", "one access count as the product of the loops that cause it, such as DRAM Inputs reads",
+                 {"nargs": 3, "metavar": ("LEVEL", "DATASPACE", "ACTION")}),
+        Argument("--json", "everything as JSON", FLAG),
+    )),
+    "import": Command(commands.import_network, "read a network and write it as a network file", (
+        Argument("model", "", {"metavar": "MODEL"}),
+        Argument("-o --output", "the network file to write (YAML)", {"required": True, "metavar": "FILE"}),
+        BITS,
+        *NETWORKS,
+    ), "MODEL is an ONNX model, a folder of Timeloop problems with edges.yaml, or a network file. PyTorch modules "
+        "are code, so they come in from Python only: fadiff_mapper.load_network(module, inputs)."),
+    "schema": Command(commands.schema, "print the JSON Schema of a kind of file, for an editor", (
+        Argument("kind", "arch, problem, mapping, mapper, constraints, sparse, units, ERT, ART, network or space",
+                 {"metavar": "KIND"}),
+    )),
+    "bundled": Command(commands.bundled, "list the designs and workloads that come with this program", (
+        Argument("prefix", "only those whose name begins so, such as layers/resnet18", {"nargs": "?", "default": ""}),
+    )),
+    "doctor": Command(commands.doctor, "what is installed here and what that enables", ()),
+    "shim": Command(commands.shim, "write launchers by which unchanged Timeloop scripts run this program", (
+        Argument("folder", "where they go; put it first on the PATH", {"type": folder, "metavar": "DIR"}),
+        Argument("--remove", "remove them instead", FLAG),
+        Argument("--seed", "seed of every search that the launchers start", {"type": int}),
+        Argument("--time-limit", "time limit of every such search", {"type": decimal, "metavar": "SECONDS"}),
+    )),
+    "mcp": Command(commands.mcp, "serve check, evaluate, map, network, design and explain to language models, by the "
+                                 "Model Context Protocol", (
+        Argument("--folder", "the folder that tools read and write (default: the working folder)",
+                 {"type": folder, "default": ".", "metavar": "DIR"}),
+        Argument("--time-limit", "of a call at most (default 120)",
+                 {"type": decimal, "default": 120.0, "metavar": "SECONDS"}),
+    )),
+}
+"""Commands by name, in the order of the help."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -14,6 +13,7 @@ from importlib import import_module
 from math import inf
 from typing import Any, Protocol
 
+from fadiff_mapper.base.deadline import handled
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.worker_processes import Shared, answered, taken, usable_cores, worker_processes
@@ -146,7 +146,9 @@ def _dask(jobs: int, address: str | None) -> Iterator[Cluster]:
                        os.environ.update(PYTHONSAFEPATH=before))
         os.environ["PYTHONSAFEPATH"] = "1"
         try:
-            with _interrupts_kept_from_workers():
+            # A terminal sends Ctrl-C to all processes. Those started inside ignore it, as children inherit ignored
+            # signals, and so does this one for milliseconds; it ends the run in order.
+            with handled(signal.SIGINT, signal.SIG_IGN):
                 client = (distributed.Client(address, timeout="20s") if address else
                           distributed.Client(n_workers=jobs, threads_per_worker=1))
         except (OSError, ValueError) as error:
@@ -181,19 +183,3 @@ def _installed(module: str, extra: str) -> Any:
     """A module of an extra. Raises FadiffError if missing."""
     require(module, extra, f"the backend {extra}")
     return import_module(module)
-
-
-@contextmanager
-def _interrupts_kept_from_workers() -> Iterator[None]:
-    """Processes started inside ignore Ctrl-C, which a terminal sends to all: this process ends the run in order.
-
-    This process ignores it inside, too, for milliseconds, as children inherit ignored signals.
-    """
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set this
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -13,6 +13,16 @@ from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, experts, linear, product
 
 
+def dense(to: Assembly, name: str, given: Tensor, out: int) -> Tensor:
+    """The product with a matrix of weights, which makes `out` channels."""
+    return linear(to, name, given, Tensor((out, given.shape[-1])))
+
+
+def norm(to: Assembly, model: LanguageModel, name: str, given: Tensor) -> Tensor:
+    extents = [Tensor(given.shape[-1:])] * (2 if model.norm == "layernorm" else 1)
+    return to.node(name, model.norm, [given, *extents], given.shape, (-1,))
+
+
 def layer_network(model: LanguageModel, layers: Layers, batch: int, tokens: int, cached: int) -> Workload:
     """One decoder layer, for so many new tokens of each sequence behind so many that are cached.
 
@@ -23,10 +33,6 @@ def layer_network(model: LanguageModel, layers: Layers, batch: int, tokens: int,
         cached = max(min(cached, layers.window - tokens), 0)
     length = cached + tokens  # tokens that are attended to
     x = to.input("x", (rows, width))
-
-    def norm(name: str, given: Tensor) -> Tensor:
-        extents = [Tensor(given.shape[-1:])] * (2 if model.norm == "layernorm" else 1)
-        return to.node(name, model.norm, [given, *extents], given.shape, (-1,))
 
     def rotary(name: str, given: Tensor) -> Tensor:
         half = (*given.shape[:-1], given.shape[-1] // 2)
@@ -56,20 +62,18 @@ def layer_network(model: LanguageModel, layers: Layers, batch: int, tokens: int,
         return product(to, "attention.values", weights, v, (*q.shape[:-1], v.shape[-1]))
 
     def feed_forward(name: str, given: Tensor, inner: int) -> Tensor:
-        shape = (rows, inner)
-        up = linear(to, f"{name}.up", given, Tensor((inner, width)), shape)
-        gate = linear(to, f"{name}.gate", given, Tensor((inner, width)), shape) if model.gated else up
-        active = to.node(f"{name}.{model.activation}", model.activation, [gate], shape)
-        active = to.node(f"{name}.gated", "mul", [active, up], shape) if model.gated else active
-        return linear(to, f"{name}.down", active, Tensor((width, inner)), (rows, width))
+        up = dense(to, f"{name}.up", given, inner)
+        gate = dense(to, f"{name}.gate", given, inner) if model.gated else up
+        active = to.node(f"{name}.{model.activation}", model.activation, [gate], up.shape)
+        active = to.node(f"{name}.gated", "mul", [active, up], up.shape) if model.gated else active
+        return dense(to, f"{name}.down", active, width)
 
-    y, latent = norm("attention.norm", x), model.latent
+    y, latent = norm(to, model, "attention.norm", x), model.latent
     if latent is None:
-        q, k, v = (by_heads(f"attention.{part}", linear(to, f"attention.{part}", y, Tensor((count * model.size, width)),
-                                                        (rows, count * model.size)), count)
+        q, k, v = (by_heads(f"attention.{part}", dense(to, f"attention.{part}", y, count * model.size), count)
                    for part, count in (("q", model.heads), ("k", model.shared), ("v", model.shared)))
         if model.head_norms:
-            q, k = norm("attention.q_norm", q), norm("attention.k_norm", k)
+            q, k = norm(to, model, "attention.q_norm", q), norm(to, model, "attention.k_norm", k)
         if model.rotary:
             q, k = rotary("attention.q_rotary", q), rotary("attention.k_rotary", k)
         k, v = with_cache("keys", k), with_cache("values", v)
@@ -83,22 +87,20 @@ def layer_network(model: LanguageModel, layers: Layers, batch: int, tokens: int,
         heads, value, whole = model.heads, latent.value, latent.plain + latent.turned
         given = y
         if latent.queries:
-            given = norm("attention.q_norm", linear(to, "attention.q_down", y, Tensor((latent.queries, width)),
-                                                    (rows, latent.queries)))
-        q = by_heads("attention.q", linear(to, "attention.q", given, Tensor((heads * whole, given.shape[-1])),
-                                           (rows, heads * whole)), heads)
+            given = norm(to, model, "attention.q_norm", dense(to, "attention.q_down", y, latent.queries))
+        q = by_heads("attention.q", dense(to, "attention.q", given, heads * whole), heads)
         plain = to.node("attention.q_plain", "slice", [q], (batch, heads, tokens, latent.plain))
         turned = rotary("attention.q_rotary", to.node("attention.q_turned", "slice", [q],
                                                       (batch, heads, tokens, latent.turned)))
-        down = linear(to, "attention.kv_down", y, Tensor((latent.cached + latent.turned, width)),
-                      (rows, latent.cached + latent.turned))
-        words = norm("attention.kv_norm", to.node("attention.latent", "slice", [down], (batch, tokens, latent.cached)))
+        down = dense(to, "attention.kv_down", y, latent.cached + latent.turned)
+        words = norm(to, model, "attention.kv_norm", to.node(
+            "attention.latent", "slice", [down], (batch, tokens, latent.cached)))
         key = rotary("attention.k_rotary", to.node("attention.key", "slice", [down], (batch, tokens, latent.turned)))
         both = to.node("attention.words", "concat", [words, key], (batch, tokens, latent.cached + latent.turned))
         if not cached:  # keys and values of all heads are made from the latent vectors
-            up = by_heads("attention.kv_up", linear(
+            up = by_heads("attention.kv_up", dense(
                 to, "attention.kv_up", to.reshape("attention.rows", words, (rows, latent.cached)),
-                Tensor((heads * (latent.plain + value), latent.cached)), (rows, heads * (latent.plain + value))), heads)
+                heads * (latent.plain + value)), heads)
             runs, alike = batch * heads, to.expand("attention.keys_shared", to.reshape(
                 "attention.one_key", key, (batch, 1, tokens, latent.turned)), (batch, heads, tokens, latent.turned))
             k_plain, v = (to.node(f"attention.{part}", "slice", [up], (batch, heads, tokens, size))
@@ -125,12 +127,12 @@ def layer_network(model: LanguageModel, layers: Layers, batch: int, tokens: int,
                            latent.cached, value)
     flat = to.reshape("attention.out_rows", to.transpose("attention.out_heads", out, (0, 2, 1, 3)),
                       (rows, model.heads * value))
-    y = linear(to, "attention.out", flat, Tensor((width, model.heads * value)), (rows, width))
-    x = to.node("attention.sum", "add", [x, norm("attention.after", y) if model.sandwich else y], (rows, width))
-    y = norm("mlp.norm", x)
+    y = dense(to, "attention.out", flat, width)
+    x = to.node("attention.sum", "add", [x, norm(to, model, "attention.after", y) if model.sandwich else y], x.shape)
+    y = norm(to, model, "mlp.norm", x)
     if layers.experts:
-        scores = linear(to, "mlp.router", y, Tensor((layers.experts, width)), (rows, layers.experts))
-        scores = to.node("mlp.softmax", "softmax", [scores], (rows, layers.experts), (-1,))
+        scores = dense(to, "mlp.router", y, layers.experts)
+        scores = to.node("mlp.softmax", "softmax", [scores], scores.shape, (-1,))
         places = to.node("mlp.choice", "sort", [scores], (rows, layers.used))
         picked = rows * layers.used
         mine, shape = to.node("mlp.picked", "gather", [y, places], (picked, width)), (picked, layers.inner)
@@ -139,14 +141,14 @@ def layer_network(model: LanguageModel, layers: Layers, batch: int, tokens: int,
         active = to.node("mlp.gated", "mul", [to.node("mlp.silu", model.activation, [gate], shape), up], shape)
         made = experts(to, "mlp.down", active, (layers.experts, layers.inner, width), (picked, width))
         apart = to.reshape("mlp.shares", made, (rows, layers.used, width))
-        weighed = to.node("mlp.weighed", "mul", [apart, to.reshape("mlp.weights", places, (rows, layers.used, 1))],
-                          (rows, layers.used, width))
+        weights = to.reshape("mlp.weights", places, (rows, layers.used, 1))
+        weighed = to.node("mlp.weighed", "mul", [apart, weights], apart.shape)
         made = to.node("mlp.sum_of_experts", "sum", [weighed], (rows, width), (1,))
         if layers.shared:
             made = to.node("mlp.with_shared", "add", [made, feed_forward("shared", y, layers.shared)], (rows, width))
     else:
         made = feed_forward("mlp", y, layers.inner)
-    to.node("mlp.sum", "add", [x, norm("mlp.after", made) if model.sandwich else made], (rows, width))
+    to.node("mlp.sum", "add", [x, norm(to, model, "mlp.after", made) if model.sandwich else made], x.shape)
     return build_workload(f"{model.name} {layers.name}", to.nodes, ("mlp.sum",))
 
 
@@ -156,11 +158,9 @@ def ends_network(model: LanguageModel, batch: int, tokens: int) -> Workload:
     x = to.node("embedding", "gather", [Tensor((model.vocabulary, model.width)), to.input("tokens", (rows,))],
                 (rows, model.width))
     if not model.rotary:
-        x = to.node("positions", "add", [x, Tensor((tokens, model.width))], (rows, model.width))
-    last = to.input("x", (batch, model.width))
-    scales = [Tensor((model.width,))] * (2 if model.norm == "layernorm" else 1)
-    y = to.node("head.norm", model.norm, [last, *scales], (batch, model.width), (-1,))
-    logits = linear(to, "head", y, Tensor((model.vocabulary, model.width)), (batch, model.vocabulary))
+        x = to.node("positions", "add", [x, Tensor((tokens, model.width))], x.shape)
+    last = norm(to, model, "head.norm", to.input("x", (batch, model.width)))
+    logits = dense(to, "head", last, model.vocabulary)
     if model.capped:
-        logits = to.node("head.cap", "tanh", [logits], (batch, model.vocabulary))
+        logits = to.node("head.cap", "tanh", [logits], logits.shape)
     return build_workload(f"{model.name} ends", to.nodes, tuple(node for node in (x.node, logits.node) if node))

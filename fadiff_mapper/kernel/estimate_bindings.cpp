@@ -1,7 +1,6 @@
 // Estimates of fused groups for Python.
 
 #include "bindings.hpp"
-#include "group_bound.hpp"
 #include "nest_estimate.hpp"
 
 namespace fadiff {
@@ -133,44 +132,7 @@ static py::object best_sizes(const NestEstimate& nest, std::size_t choice, doubl
     return best ? py::make_tuple(best->price, best->energy, best->cycles, best->column) : py::object(py::none());
 }
 
-static std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, std::vector<LayerLeast> layers,
-                                                  double usable, const std::array<double, 3>& bandwidth,
-                                                  const std::vector<std::pair<std::vector<int>, bool>>& orders,
-                                                  const std::vector<std::vector<int>>& shared) {
-    const FusedLayer& last = segment.layers.back();
-    need(layers.size() == segment.layers.size() && shared.size() == segment.links.size(), "layers, shared",
-         ": wrong number");
-    need(last.home_price.size() == 1, "layers", ": not one home");
-    need(segment.links.size() <= MOST_LINKS, "links", ": too many");
-    for (std::size_t k = 0; k < layers.size(); ++k) {
-        const std::size_t tensors = segment.layers[k].spaces.size();
-        need(layers[k].once.size() == tensors, "once", ": wrong size");
-        need(layers[k].inward.size() == tensors, "inward", ": wrong size");
-    }
-    need(!orders.empty(), "orders", ": none");
-    std::vector<LoopOrder> found{{orders[0].first, false, true}};
-    for (const auto& [dims, spilled] : orders) {
-        need(dims.size() <= MOST_LOOPS && dims.size() == orders[0].first.size(), "orders", ": wrong number of loops");
-        for (int dim : dims) need(dim >= 0 && dim < last.dims(), "orders");
-        found.push_back({dims, spilled, false});
-    }
-    return std::make_unique<GroupBound>(segment, std::move(layers), HomeLevel{usable, bandwidth[0], bandwidth[1], bandwidth[2]}, std::move(found),
-                                        shared);
-}
-
-static std::size_t refine_bound(GroupBound& bound, double energy, double cycles, double bar, std::size_t most) {
-    py::gil_scoped_release release;
-    return bound.refine({energy, cycles}, bar, most);
-}
-
-static double lower_price(const GroupBound& bound, double energy, double cycles) { return bound.lower({energy, cycles}); }
-
-static std::vector<std::pair<int, double>> least_loops(const GroupBound& bound, double energy, double cycles) {
-    return bound.least_loops({energy, cycles});
-}
-
 void add_estimates(py::module_& module) {
-    using std::pair;
     py::class_<FusedLayer>(module, "SegmentLayer")
         .def(py::init(&layer_of), py::kw_only(), py::arg("bounds"), py::arg("spaces"), py::arg("output"), py::arg("linked"),
              py::arg("handed"), py::arg("inside"), py::arg("known"), py::arg("sums_room"), py::arg("read"), py::arg("write"),
@@ -179,24 +141,6 @@ void add_estimates(py::module_& module) {
         .def(py::init(&link_of), py::kw_only(), py::arg("theirs"), py::arg("slides"), py::arg("stored"), py::arg("lying"),
              py::arg("elsewhere"), py::arg("beside"), py::arg("written_whole"), py::arg("written_pooled"), py::arg("distance"));
     py::class_<FusedSegment>(module, "FusedSegment").def(py::init(&segment_of));
-    add_table(module, "ProductUnits", pair("known", &ProductUnits::known), pair("computes", &ProductUnits::computes),
-              pair("most", &ProductUnits::most), pair("along", &ProductUnits::along), pair("beside", &ProductUnits::beside),
-              pair("whole", &ProductUnits::whole), pair("holder", &ProductUnits::holder),
-              pair("most_holders", &ProductUnits::most_holders),
-              pair("holders", &ProductUnits::holders), pair("uses", &ProductUnits::uses))
-        .def(py::init<>());
-    add_table(module, "LayerLeast", pair("energy", &LayerLeast::energy), pair("cycles", &LayerLeast::cycles),
-              pair("written", &LayerLeast::written), pair("made", &LayerLeast::made), pair("done", &LayerLeast::done),
-              pair("filled", &LayerLeast::filled), pair("fill", &LayerLeast::fill), pair("back", &LayerLeast::back),
-              pair("summing", &LayerLeast::summing), pair("unfinished", &LayerLeast::unfinished),
-              pair("units", &LayerLeast::units), pair("through", &LayerLeast::through), pair("brought", &LayerLeast::brought),
-              pair("lasting", &LayerLeast::lasting), pair("lasting_words", &LayerLeast::lasting_words), pair("once", &LayerLeast::once),
-              pair("inward", &LayerLeast::inward));
-    py::class_<GroupBound>(module, "GroupBound")
-        .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment
-        .def("refine", &refine_bound)
-        .def("lower", &lower_price)
-        .def("least_loops", &least_loops);
     py::enum_<SumsRest>(module, "SumsRest")
         .value("INSIDE", SumsRest::Inside)
         .value("HOME", SumsRest::Home)

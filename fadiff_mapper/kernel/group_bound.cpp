@@ -212,8 +212,8 @@ static double side_by_side_at_most(double least, double most, double along) {
 // One over the units, or instances of a level, in use at most, on average over a layer's work: along each kind of dimension
 // at most so many, as many as divide a tile, in full ones and in the remaining one. Dimensions of one kind that loops cut
 // together, or in tiles of different sizes, count as without limit.
-static Lanes over_in_use(const Product& product, const std::array<double, KINDS>& most, const FusedLayer& last,
-                           const LoopCut* small, const LoopCut* large, const LoopCut* last_large, int loops) {
+static Lanes inverse_use(const Product& product, const std::array<double, KINDS>& most, const FusedLayer& last,
+                         const LoopCut* small, const LoopCut* large, const LoopCut* last_large, int loops) {
     const FusedLayer& layer = product.layer;
     Lanes result = 1;
     for (int kind = 0; kind < KINDS; ++kind) {
@@ -710,7 +710,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
                 even = full_part(layer, last, small, large, last_large, loops, [&](int dim) {
                     return product->kind[dim] == 1 - product->slider; });
             const auto over = [&](const std::array<double, KINDS>& most) {
-                return over_in_use(*product, most, last, small, large, last_large, loops);
+                return inverse_use(*product, most, last, small, large, last_large, loops);
             };
             work = own.units.computes * over(own.units.along);
             const ProductTile least_tile(*product, small, loops, 0), most_tile(*product, large, loops, 0);

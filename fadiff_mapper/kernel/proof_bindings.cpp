@@ -1,13 +1,15 @@
+// Proofs of mappings and bounds on fused groups for Python.
+
 #include <limits>
 
 #include "bindings.hpp"
+#include "group_bound.hpp"
 #include "proof.hpp"
 
 namespace fadiff {
 namespace {
 
 using Names = std::vector<std::uint8_t>;
-using Loops = std::vector<std::pair<std::vector<double>, Names>>;  // factors and order of the outermost levels
 
 void check(bool right, const char* what) { need(right, what, ": wrong shape"); }
 
@@ -15,24 +17,17 @@ void check_order(const std::uint8_t* order, std::size_t size, int dims, const ch
     check(int(size) == dims && each_dimension_once(order, 1, dims), what);
 }
 
-std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> bounds,
-                                        const std::vector<std::vector<std::vector<double>>>& factors,
-                                        const std::vector<std::tuple<Names, Names, Names>>& orders, Metric metric,
+std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric,
                                         std::pair<double, double> sums) {
     const std::size_t levels = layer.levels, dims = layer.dims;
-    check(bounds.size() == dims && factors.size() == levels && orders.size() == levels, "loops");
+    check(bounds.size() == dims && open.factors.size() == levels * dims, "loops");
     check(sums.first > 0 && sums.second > 0, "sums");
-    OpenLoops open;
+    for (const auto& own : open.factors)
+        for (double factor : own) check(factor >= 1, "factors");
+    for (const auto* part : {&open.inner, &open.between, &open.outer}) check(part->size() == levels, "orders");
     for (std::size_t level = 0; level < levels; ++level) {
-        check(factors[level].size() == dims, "factors");
-        for (const auto& own : factors[level]) {
-            for (double factor : own) check(factor >= 1, "factors");
-            open.factors.push_back(own);
-        }
-        const auto& [inner, between, outer] = orders[level];
-        open.inner.push_back(inner), open.between.push_back(between), open.outer.push_back(outer);
-        Names all = inner;
-        all.insert(all.end(), between.begin(), between.end()), all.insert(all.end(), outer.begin(), outer.end());
+        Names all = open.inner[level];
+        for (const auto* part : {&open.between, &open.outer}) all.insert(all.end(), (*part)[level].begin(), (*part)[level].end());
         check_order(all.data(), all.size(), layer.dims, "orders");
     }
     return std::make_unique<OneCall<Prover>>(layer, std::move(bounds), std::move(open), metric,
@@ -54,51 +49,90 @@ double begin(Prover& prover, std::vector<double> spatial, Names keep, const std:
     return prover.begin(scheme);
 }
 
-std::vector<LevelLoops> loops_of(const Prover& prover, const Loops& outer) {
-    check(int(outer.size()) <= prover.layer().levels, "outer");
-    std::vector<LevelLoops> loops;
-    for (const auto& [factor, order] : outer) {
-        check(int(factor.size()) == prover.layer().dims, "outer");
-        check_order(order.data(), order.size(), prover.layer().dims, "outer");
-        loops.push_back({factor, order});
-    }
-    return loops;
+std::pair<std::size_t, std::vector<Part>> divided(Prover& prover, const std::vector<LevelLoops>& outer, double limit) {
+    py::gil_scoped_release release;
+    return prover.divided(outer, limit);
 }
 
-py::tuple divided(Prover& prover, const Loops& outer, double limit) {
-    std::size_t bounded = 0;
-    std::vector<Part> parts;
-    {
-        const auto loops = loops_of(prover, outer);
-        py::gil_scoped_release release;
-        parts = prover.divided(loops, limit, bounded);
-    }
-    py::list result;
-    for (const Part& part : parts) result.append(py::make_tuple(part.bound, part.loops.factor, part.loops.order));
-    return py::make_tuple(bounded, result);
-}
-
-py::tuple search(Prover& prover, const Loops& outer, double limit, std::size_t budget) {
+py::tuple search(Prover& prover, const std::vector<LevelLoops>& outer, double limit, std::size_t budget) {
     Searched found;
     {
-        const auto loops = loops_of(prover, outer);
         py::gil_scoped_release release;
-        found = prover.search(loops, limit, budget);
+        found = prover.search(outer, limit, budget);
     }
     py::object best = py::none();
     if (found.best) best = nest_arrays(prover.layer(), {&*found.best}, false);
     return py::make_tuple(found.whole, found.least, found.value, found.parts, found.mappings, best);
 }
 
+std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, std::vector<LayerLeast> layers, double usable,
+                                           const std::array<double, 3>& bandwidth,
+                                           const std::vector<std::pair<std::vector<int>, bool>>& orders,
+                                           const std::vector<std::vector<int>>& shared) {
+    const FusedLayer& last = segment.layers.back();
+    need(layers.size() == segment.layers.size() && shared.size() == segment.links.size(), "layers, shared",
+         ": wrong number");
+    need(last.home_price.size() == 1, "layers", ": not one home");
+    need(segment.links.size() <= MOST_LINKS, "links", ": too many");
+    for (std::size_t k = 0; k < layers.size(); ++k) {
+        const std::size_t tensors = segment.layers[k].spaces.size();
+        need(layers[k].once.size() == tensors, "once", ": wrong size");
+        need(layers[k].inward.size() == tensors, "inward", ": wrong size");
+    }
+    need(!orders.empty(), "orders", ": none");
+    std::vector<LoopOrder> found{{orders[0].first, false, true}};
+    for (const auto& [dims, spilled] : orders) {
+        need(dims.size() <= MOST_LOOPS && dims.size() == orders[0].first.size(), "orders", ": wrong number of loops");
+        for (int dim : dims) need(dim >= 0 && dim < last.dims(), "orders");
+        found.push_back({dims, spilled, false});
+    }
+    return std::make_unique<GroupBound>(segment, std::move(layers), HomeLevel{usable, bandwidth[0], bandwidth[1], bandwidth[2]},
+                                        std::move(found), shared);
+}
+
+std::size_t refine_bound(GroupBound& bound, double energy, double cycles, double bar, std::size_t most) {
+    py::gil_scoped_release release;
+    return bound.refine({energy, cycles}, bar, most);
+}
+
+double lower_price(const GroupBound& bound, double energy, double cycles) { return bound.lower({energy, cycles}); }
+
+std::vector<std::pair<int, double>> least_loops(const GroupBound& bound, double energy, double cycles) {
+    return bound.least_loops({energy, cycles});
+}
+
 }  // namespace
 
-void add_prover(py::module_& module) {
+void add_proofs(py::module_& module) {
+    using std::pair;
     module.attr("PROOF_TOLERANCE") = PROOF_TOLERANCE;
+    add_table(module, "OpenLoops", pair("factors", &OpenLoops::factors), pair("inner", &OpenLoops::inner),
+              pair("between", &OpenLoops::between), pair("outer", &OpenLoops::outer));
+    py::class_<LevelLoops>(module, "LevelLoops")
+        .def_readonly("factors", &LevelLoops::factor).def_readonly("order", &LevelLoops::order);
     py::class_<OneCall<Prover>>(module, "Prover")
         .def(py::init(&prover), py::keep_alive<1, 2>())
         .def("begin", one_call(&begin))
         .def("divided", one_call(&divided))
         .def("search", one_call(&search));
+    add_table(module, "ProductUnits", pair("known", &ProductUnits::known), pair("computes", &ProductUnits::computes),
+              pair("most", &ProductUnits::most), pair("along", &ProductUnits::along), pair("beside", &ProductUnits::beside),
+              pair("whole", &ProductUnits::whole), pair("holder", &ProductUnits::holder),
+              pair("most_holders", &ProductUnits::most_holders),
+              pair("holders", &ProductUnits::holders), pair("uses", &ProductUnits::uses))
+        .def(py::init<>());
+    add_table(module, "LayerLeast", pair("energy", &LayerLeast::energy), pair("cycles", &LayerLeast::cycles),
+              pair("written", &LayerLeast::written), pair("made", &LayerLeast::made), pair("done", &LayerLeast::done),
+              pair("filled", &LayerLeast::filled), pair("fill", &LayerLeast::fill), pair("back", &LayerLeast::back),
+              pair("summing", &LayerLeast::summing), pair("unfinished", &LayerLeast::unfinished),
+              pair("units", &LayerLeast::units), pair("through", &LayerLeast::through), pair("brought", &LayerLeast::brought),
+              pair("lasting", &LayerLeast::lasting), pair("lasting_words", &LayerLeast::lasting_words), pair("once", &LayerLeast::once),
+              pair("inward", &LayerLeast::inward));
+    py::class_<GroupBound>(module, "GroupBound")
+        .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment
+        .def("refine", &refine_bound)
+        .def("lower", &lower_price)
+        .def("least_loops", &least_loops);
 }
 
 }  // namespace fadiff

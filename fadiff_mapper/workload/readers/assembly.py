@@ -257,9 +257,9 @@ def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape) -> Tens
     return to.operator(name, layer, {"Inputs": a, "Weights": b}, shape)
 
 
-def linear(to: Assembly, name: str, x: Tensor, weight: Tensor, shape: Shape) -> Tensor:
+def linear(to: Assembly, name: str, x: Tensor, weight: Tensor) -> Tensor:
     """Adds x [..., in] times the transpose of a weight [out, in]."""
-    return product(to, name, x, to.turn(f"{name}.weight", weight), shape)
+    return product(to, name, x, to.turn(f"{name}.weight", weight), (*x.shape[:-1], weight.shape[0]))
 
 
 def attention(to: Assembly, name: str, operands: Sequence[Tensor], mask: Tensor | None, shape: Shape,

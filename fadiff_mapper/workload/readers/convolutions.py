@@ -210,13 +210,13 @@ projection [out, hidden] of states where there is one."""
 def recurrent_layer(to: Assembly, name: str, x: Tensor, weights: Recurrence) -> Tensor:
     """Adds a layer in one direction over a sequence [T, N, in], and returns the states of all steps, [T, N, out]."""
     (steps, batch, _), (of_inputs, of_states, *projection) = x.shape, weights
-    wide, out = of_states.shape
+    out = of_states.shape[1]
 
     def every_step(tag: str, before: Tensor, weight: Tensor) -> Tensor:
         turned = to.turn(f"{name}.{tag}.weight", weight)
         right = to.expand(f"{name}.{tag}.weights", turned, (steps, *turned.shape))
         return product(to, f"{name}.{tag}", before, right, (steps, batch, weight.shape[0]))
-    from_inputs = linear(to, f"{name}.inputs", x, of_inputs, (steps, batch, wide))
+    from_inputs = linear(to, f"{name}.inputs", x, of_inputs)
     before = to.node(f"{name}.before", "recurrence", [from_inputs], (steps, batch, out))
     joined = [from_inputs, every_step("states", before, of_states)]
     if not projection:

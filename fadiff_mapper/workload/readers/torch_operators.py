@@ -390,7 +390,7 @@ LAYERS: dict[str, Maker] = by_name({
         call, call.arguments["weight"], call.first.shape[1] // call.arguments["weight"].shape[1]):
         "torchvision::deform_conv2d",
     _bilinear: "bilinear",
-    lambda call: assembly.linear(call.to, call.name, call.tensors[0], call.tensors[1], call.out):
+    lambda call: assembly.linear(call.to, call.name, *call.tensors[:2]):
         "linear mkldnn_linear _weight_int8pack_mm",
     _product: "mm bmm matmul mv dot vdot _int_mm _scaled_mm _scaled_mm_v2",
     lambda call: call.plus(call.product(call.one_of("mat1", "batch1", "mat"), call.one_of("mat2", "batch2", "vec")),
