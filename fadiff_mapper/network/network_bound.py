@@ -9,7 +9,7 @@ residual operands read on the chip or from outside; any mapping of every tile wi
 factors that divide the tile. Loops cut only what the operators in between pass on in tiles. Tensors may stay on the
 chip between all of these (`lasting_tensors`).
 
-Layers by themselves are bounded by `search.lower_bound`, and their least prices are proved (`search.lower_bound.proof`).
+Layers by themselves are bounded by `search.lower_bound`, and `search.lower_bound.proof` proves their least prices.
 
 Groups. Each segment has a bound of its own (`LeastGroup`): a set of points of energy and cycles, of which every group
 of the segment is above one. It begins with a single point: what each layer costs on the chip at least, and each word
@@ -21,10 +21,10 @@ keep the single point. A segment that finds or leaves lasting tensors has a boun
 Networks. At prices per pJ and per cycle, the cheapest plan is a shortest path through every chain, over layers by
 themselves and segments, whose states say which tensors lie in the home; what the plans of a network can reach lies
 above the line of this least price. The segments on the path are divided, its layers by themselves proved, and the path
-is found again, until nothing on it is open: best first, as no other part can be in a cheaper plan. The least product of energy and
-cycles above the lines for several prices is at one of the corners of the polygon that they enclose. The corner with the
-least product is cut off by the line that is tangent to its hyperbola, until a line passes through it: a cutting-plane
-method for the convex hull of all plans.
+is found again, until nothing on it is open: best first, as no other part can be in a cheaper plan. The least product of
+energy and cycles above the lines for several prices is at one of the corners of the polygon that they enclose. The
+corner with the least product is cut off by the line that is tangent to its hyperbola, until a line passes through it: a
+cutting-plane method for the convex hull of all plans.
 """
 
 from __future__ import annotations
