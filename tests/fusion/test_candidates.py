@@ -145,7 +145,7 @@ def test_cuts_behind_a_pool_add_up_to_what_the_steps_do(p: int, across: str, poo
     fused = group([conv("first", C=2, M=3, P=rows, R=3), conv("second", C=3, M=2, P=6, R=3)], [("P", p)], across)
     links = (replace(fused.links[0], pooled={"P": pool}),)
     fused = replace(fused, links=links)
-    segment = replace(segment_of(fused), links=links, slides=())
+    segment = segment_of(fused, links)
     closed = closed_forms(segment, [("P", p)], [across], 0, "Outputs", across)
     layer, steps = fused.layers[0], layer_steps(fused)[0]
     (cut,), (spans,) = closed["loops"], steps.spans
