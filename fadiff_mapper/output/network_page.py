@@ -48,7 +48,6 @@ from fadiff_mapper.output.layer_views import (
     component_names,
     dataspace_names,
     layer_views,
-    outermost_words,
 )
 from fadiff_mapper.output.roofline import RooflinePoint, draw_roofline
 from fadiff_mapper.output.run_files import versions
@@ -420,7 +419,8 @@ def network_html(result: NetworkResult) -> str:
         **part, result=result, views=shown, every_view=views, versions=versions(),
         coverage=coverage(result.workload, bool(result.hardware.arch.units)),
         figures=[*_figures(result.stats, result.unfused_stats),
-                 _figure(f"{part['outermost']} traffic", *outermost_words(views), COUNT, "words")],
+                 _figure(f"{part['outermost']} traffic", sum(view.planned.outermost_words for view in views),
+                         sum(view.unfused.outermost_words for view in views), COUNT, "words")],
         joined=_figures(result.planned_joined, result.joined)[1:] if result.joined.energy_pj or result.joined.cycles
         else [], operators=result.operators[:MOST_LAYERS],
         colours=COLOURS, tint=tint,
