@@ -29,12 +29,10 @@ from fadiff_mapper.design.space import Point, nearest_value
 from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import (
     FactorPlaces,
-    RelaxedFactors,
     decode,
     draw,
     drawable_parts,
     places_of,
-    torch_nest,
 )
 from fadiff_mapper.gradient.hardware_descent import HardwareCurves, curves_around, relaxed_design
 from fadiff_mapper.gradient.loss import excess
@@ -42,7 +40,7 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.model.energy_latency import cost
 from fadiff_mapper.model.evaluate import NestEvaluation, score
 from fadiff_mapper.model.evaluate_spec import layer_of
-from fadiff_mapper.model.loop_nest import Nest, joined, pack
+from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
 from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
 from fadiff_mapper.search.layer_family import DiscreteDecisions, LayerFamily, batch_key, family_of
 from fadiff_mapper.search.mapping_task import mapping_task
@@ -208,8 +206,8 @@ def evaluated(part: Descended) -> NestEvaluation:
     temporal, spatial = [ones] * places.levels, [ones] * places.levels
     for number, (level, is_spatial) in enumerate(zip(places.level, places.spatial, strict=True)):
         (spatial if is_spatial else temporal)[level] = factor[number]
-    nest = torch_nest(RelaxedFactors(torch.stack(temporal), torch.stack(spatial)), part.choices)
-    return evaluate_smooth(part.family.layer, nest, drawable_parts(places, part.choices))
+    nest = Nest(torch.stack(temporal), torch.stack(spatial), *map(torch.from_numpy, part.choices))
+    return evaluate_smooth(part.family.layer, nest, drawable_parts(places, nest))
 
 
 def held_words(part: Descended, run: NestEvaluation, level: int) -> torch.Tensor:
@@ -246,7 +244,7 @@ def rounded(parts: Sequence[Descended], reader: DesignReader, starts: int) -> li
     nests: dict[int, Nest] = {}
     for part in parts:
         part.choices = best_orders(part)
-        nest = decode(draw(part.places, part.theta(), None, 1e-3), part.choices)
+        nest = decode(draw(part.places, part.theta(), None, 1e-3, part.choices))
         with torch.no_grad():
             part.parts.copy_(factors_of(part.places, nest) / part.largest[:, None])
         nests |= {number: nest.take(np.arange(starts) + member * starts) for member, number in enumerate(part.layers)}
@@ -262,7 +260,7 @@ def rounded(parts: Sequence[Descended], reader: DesignReader, starts: int) -> li
 def best_orders(part: Descended) -> DiscreteDecisions:
     """For every column the best outermost loop order: its own, or weights, inputs or outputs stay in place."""
     layer, projection = part.family.layer, part.family.layer.projection
-    nest = decode(draw(part.places, part.theta(), None, 1e-3), part.choices)
+    nest = decode(draw(part.places, part.theta(), None, 1e-3, part.choices))
     options = [nest.order]
     for stationary in range(len(projection.relevant)):
         rows = np.argsort(projection.relevant[stationary].astype(int), kind="stable")
@@ -278,9 +276,7 @@ def least_point(reader: DesignReader, nests: Sequence[Nest]) -> Point | None:
     specs = reader.specs(tuple(len(parameter.values) - 1 for parameter in parameters))
     side = accumulator = scratchpad = 0.0
     for spec, nest in zip(specs, nests, strict=True):
-        run = evaluate_smooth(layer_of(spec), torch_nest(
-            RelaxedFactors(torch.from_numpy(nest.temporal), torch.from_numpy(nest.spatial)),
-            DiscreteDecisions(nest.order, nest.keep, nest.on_y, nest.spatial_order)))
+        run = evaluate_smooth(layer_of(spec), Nest(*map(torch.from_numpy, nest_arrays(nest))))
         names = spec.arch.level_names()
         words = {name: float((run.tile.size[names.index(name)] * torch.from_numpy(nest.keep[names.index(name)])).sum())
                  for name in (SCRATCHPAD, ACCUMULATOR)}

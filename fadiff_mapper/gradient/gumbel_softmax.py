@@ -24,13 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.loop_nest import Active, Nest
+from fadiff_mapper.model.loop_nest import Active, Nest, nest_arrays
 from fadiff_mapper.search.layer_family import DiscreteDecisions
 from fadiff_mapper.search.mapspace.build import FactorTables, MapSpace, factor_tables
 
@@ -68,12 +68,12 @@ class FactorPlaces:
     level: tuple[int, ...]     # [P]. Level of each place
     spatial: tuple[bool, ...]  # [P]. Whether the place is that of spatial loops
     levels: int                # Number of levels, L
-    divisor: torch.Tensor      # [W, D, N]. Divisors of each bound, ascending
-    completable: torch.Tensor  # [W, P, D, N, N]. Whether place p may take divisor j where divisor i is left to
+    divisor: np.ndarray        # [W, D, N]. Divisors of each bound, ascending
+    completable: np.ndarray    # [W, P, D, N, N]. Whether place p may take divisor j where divisor i is left to
                                # distribute
-    left: torch.Tensor         # [W, D, N, N]. Number of the divisor that is then left
+    left: np.ndarray           # [W, D, N, N]. Number of the divisor that is then left
     bound: torch.Tensor        # [W, D]. Bound of each dimension
-    start: torch.Tensor        # [W, D]. Number of the bound among its divisors
+    start: np.ndarray          # [W, D]. Number of the bound among its divisors
     residual: torch.Tensor     # [W, P, D]. 1 for the outermost free place of a dimension, whose factor is what the
                                # others leave
     looping: np.ndarray        # [P, D]. Whether the factor can be other than 1 in any of the map spaces
@@ -81,7 +81,7 @@ class FactorPlaces:
     @property
     def problems(self) -> int:
         """Number of members, W."""
-        return int(self.divisor.shape[0])
+        return len(self.divisor)
 
     def member_of(self, batch: int) -> torch.Tensor:
         """The member that every column of a batch belongs to, [B]."""
@@ -102,10 +102,8 @@ def places_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) ->
     residual = free & (np.arange(free.shape[1])[:, None] == last[:, None])
     bound = np.take_along_axis(tables.divisor, tables.bound[..., None], axis=-1)[..., 0]
     return FactorPlaces(tuple(place // 2 for place in used), tuple(place % 2 == 0 for place in used),
-                        len(spaces[0].levels), torch.from_numpy(tables.divisor),
-                        torch.from_numpy(tables.completable[:, used]),
-                        torch.from_numpy(tables.quotient.astype(np.int64)),
-                        torch.from_numpy(bound), torch.from_numpy(tables.bound),
+                        len(spaces[0].levels), tables.divisor, tables.completable[:, used],
+                        tables.quotient.astype(np.int64), torch.from_numpy(bound), tables.bound,
                         torch.from_numpy(residual.astype(np.float64)), looping[used])
 
 
@@ -119,23 +117,18 @@ def gumbel(places: FactorPlaces, batch: int, generator: torch.Generator) -> torc
     return uniform.clamp_(1e-7, 1 - 1e-7).log_().neg_().log_().neg_()
 
 
-class RelaxedFactors(NamedTuple):
-    """Tiling factors: integers forward, differentiable in theta backward."""
-
-    temporal: torch.Tensor  # [L, D, B]. Factors of the temporal loops
-    spatial: torch.Tensor   # [L, D, B]. Factors of the spatial loops
-
-
-def draw(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float) -> RelaxedFactors:
-    """One draw of all factors (FADiff eqs. (1)-(3)), whose product over all places is every dimension's bound.
+def draw(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float,
+         choices: DiscreteDecisions) -> Nest:
+    """The nests of one draw of all factors (FADiff eqs. (1)-(3)), whose product is every dimension's bound.
 
     `theta` [P, D, B] is the log2 of the continuous factors; without Gumbel noise [P, D, B, N] every place takes its
-    most likely divisor.
+    most likely divisor. Returns torch tensors with the decisions as given; the factors are integers forward,
+    differentiable in theta backward.
     """
     member = places.member_of(theta.shape[-1])
     passed: torch.Tensor = StraightThrough.apply(  # type: ignore[no-untyped-call]
-        theta, None if noise is None else noise.numpy(), temperature, member.numpy(), places.divisor.numpy(),
-        places.completable.numpy(), places.left.numpy(), places.start.numpy())
+        theta, None if noise is None else noise.numpy(), temperature, member.numpy(), places.divisor,
+        places.completable, places.left, places.start)
     # The residual factor is a quotient: its gradient follows from the product being equal to the bound.
     residual = places.residual[member].permute(1, 2, 0) > 0
     others = torch.where(residual, torch.ones_like(passed), passed).prod(dim=0)
@@ -144,23 +137,18 @@ def draw(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, 
     temporal, spatial = [ones] * places.levels, [ones] * places.levels
     for p, (level, is_spatial) in enumerate(zip(places.level, places.spatial, strict=True)):
         (spatial if is_spatial else temporal)[level] = factor[p]
-    return RelaxedFactors(torch.stack(temporal), torch.stack(spatial))
+    return Nest(torch.stack(temporal), torch.stack(spatial), *map(torch.from_numpy, choices))
 
 
-def drawable_parts(places: FactorPlaces, choices: DiscreteDecisions) -> Active:
+def drawable_parts(places: FactorPlaces, nest: Nest) -> Active:
     """Loops that can exceed 1 and data spaces that some column keeps: the smooth model may skip the others."""
     temporal, spatial = (np.zeros((places.levels, places.looping.shape[1]), dtype=bool) for _ in range(2))
     for p, (level, is_spatial) in enumerate(zip(places.level, places.spatial, strict=True)):
         (spatial if is_spatial else temporal)[level] |= places.looping[p]
-    return Active(temporal, spatial, np.asarray(choices.keep.any(axis=-1)))
+    return Active(temporal, spatial, nest.keep.any(dim=-1).numpy())
 
 
-def torch_nest(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
-    """The nests of one draw with its decisions, as torch tensors for the differentiable model."""
-    return Nest(*factors, *map(torch.from_numpy, choices))
-
-
-def decode(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
+def decode(drawn: Nest) -> Nest:
     """The nests of a draw as whole numbers in NumPy, for the exact evaluation."""
-    temporal, spatial = (np.rint(own.detach().numpy()) for own in factors)
-    return Nest(temporal, spatial, *choices)
+    temporal, spatial, *decisions = (array.detach().numpy() for array in nest_arrays(drawn))
+    return Nest(np.rint(temporal), np.rint(spatial), *decisions)

@@ -28,7 +28,6 @@ from fadiff_mapper.gradient.gumbel_softmax import (
     drawable_parts,
     gumbel,
     places_of,
-    torch_nest,
 )
 from fadiff_mapper.gradient.loss import penalty, smooth_value
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
@@ -65,21 +64,20 @@ def descend(state: SearchState, rng: np.random.Generator, model: str = "refined"
     batch = restarts * places.problems
     member, choices = places.member_of(batch).numpy(), random_decisions(family, batch, rng)
     theta = first_theta(places, restarts, generator).requires_grad_(True)
-    best = decode(draw(places, theta, None, TEMPERATURES[1]), choices)
+    best = decode(draw(places, theta, None, TEMPERATURES[1], choices))
     values = state.value(best, member, "start")
     with one_torch_thread():
         step_by_adam = adam_step(theta, RATE)
         for step, (_, temperature, weight) in enumerate(cooled(steps, TEMPERATURES, WEIGHTS), 1):
             if state.out_of_time():
                 break
-            factors = draw(places, theta, gumbel(places, batch, generator), temperature)
-            drawn = decode(factors, choices)
+            nest = draw(places, theta, gumbel(places, batch, generator), temperature, choices)
+            drawn = decode(nest)
             drawn_values = state.value(drawn, member, "descent")
             better = drawn_values < values
             best = Nest(*(np.where(better, *pair) for pair in zip(nest_arrays(drawn), nest_arrays(best), strict=True)))
             values = np.where(better, drawn_values, values)
-            nest = torch_nest(factors, choices)
-            smooth = LAYER_MODELS[model](family.layer, nest, drawable_parts(places, choices))
+            smooth = LAYER_MODELS[model](family.layer, nest, drawable_parts(places, nest))
             loss = smooth_value(smooth, options.priorities) + weight * penalty(
                 family.layer, places, theta, nest, smooth, family.spaces[0].constraints.min_parallelism)
             loss.sum().backward()  # type: ignore[no-untyped-call]

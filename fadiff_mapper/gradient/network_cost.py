@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from fadiff_mapper.gradient.fadiff_as_printed import LAYER_MODELS
-from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, drawable_parts, torch_nest
+from fadiff_mapper.gradient.gumbel_softmax import drawable_parts
 from fadiff_mapper.gradient.loss import Available, excess, penalty
 from fadiff_mapper.gradient.relaxed_network import FamilySites, LinkTies, RelaxedMachine, RelaxedNetwork
 from fadiff_mapper.model.access_counts import Counts
@@ -38,7 +38,6 @@ from fadiff_mapper.model.energy_latency import cost
 from fadiff_mapper.model.evaluate import NestEvaluation
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.smooth import SMOOTH
-from fadiff_mapper.search.layer_family import DiscreteDecisions
 
 
 @dataclass(frozen=True)
@@ -67,15 +66,14 @@ class LinkSigmas:
     output: int            # Index of the output among the data spaces
 
 
-def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor, factors: Sequence[RelaxedFactors],
-               thetas: Sequence[torch.Tensor], choices: Sequence[DiscreteDecisions], model: str,
-               machine: RelaxedMachine | None = None) -> SiteCosts:
+def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor, nests: Sequence[Nest],
+               thetas: Sequence[torch.Tensor], model: str, machine: RelaxedMachine | None = None) -> SiteCosts:
     """Costs every site, family by family, in the order of the sites.
 
     `into` and `out_of` [V, R] are the sigmas of the links into and out of each site; for the others see `relaxed_cost`.
     """
-    parts = [_family_costs(network, batch, into, out_of, drawn, theta, decisions, model, machine)
-             for batch, drawn, theta, decisions in zip(network.batches, factors, thetas, choices, strict=True)]
+    parts = [_family_costs(network, batch, into, out_of, nest, theta, model, machine)
+             for batch, nest, theta in zip(network.batches, nests, thetas, strict=True)]
     order = torch.tensor([site for batch in network.batches for site in batch.sites]).argsort()
 
     def together(name: str) -> torch.Tensor:
@@ -88,16 +86,14 @@ def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor
     return SiteCosts(*(together(name) for name in SiteCosts.__dataclass_fields__))
 
 
-def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tensor, out_of: torch.Tensor,
-                  factors: RelaxedFactors, theta: torch.Tensor, choices: DiscreteDecisions, model: str,
-                  machine: RelaxedMachine | None) -> SiteCosts:
+def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tensor, out_of: torch.Tensor, nest: Nest,
+                  theta: torch.Tensor, model: str, machine: RelaxedMachine | None) -> SiteCosts:
     layer, members = batch.family.layer, torch.tensor(batch.sites)
     limits = None
     if machine:
         own_machine = machine.for_members(len(batch.sites))
         layer, limits = own_machine.put_into(layer), own_machine.limits
-    nest = torch_nest(factors, choices)
-    evaluation = LAYER_MODELS[model](layer, nest, drawable_parts(batch.places, choices))
+    evaluation = LAYER_MODELS[model](layer, nest, drawable_parts(batch.places, nest))
     own = penalty(layer, batch.places, theta, nest, evaluation, batch.family.spaces[0].constraints.min_parallelism,
                   limits)
     columns = torch.arange(len(batch.sites)).repeat_interleave(into.shape[1])
@@ -243,17 +239,16 @@ class RelaxedCost:
     broken: torch.Tensor  # Penalties in squared octaves by site, [V, R]; a link's penalties count at its consumer
 
 
-def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence[RelaxedFactors],
-                 thetas: Sequence[torch.Tensor], choices: Sequence[DiscreteDecisions], model: str,
-                 machine: RelaxedMachine | None = None) -> RelaxedCost:
+def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, nests: Sequence[Nest], thetas: Sequence[torch.Tensor],
+                 model: str, machine: RelaxedMachine | None = None) -> RelaxedCost:
     """Costs a network at given fusion variables and factors; differentiable in both, and in the machine's constants.
 
-    `sigma` are the fusion variables in [0, 1], [E, R]; `thetas` the log2 of the factors before the draw. One entry of
-    `factors`, `thetas` and `choices` belongs to each family. Without a `machine` the network's design counts.
+    `sigma` are the fusion variables in [0, 1], [E, R]; `nests` the nests drawn, and `thetas` the log2 of their factors
+    before the draw, of each family. Without a `machine` the network's design counts.
     """
     padded = torch.cat([sigma, torch.zeros_like(sigma[:1]) if len(sigma) else sigma.new_zeros((1, sigma.shape[1]))])
     into, out_of = padded[torch.from_numpy(network.into)], padded[torch.from_numpy(network.out_of)]
-    sites = site_costs(network, into, out_of, factors, thetas, choices, model, machine)
+    sites = site_costs(network, into, out_of, nests, thetas, model, machine)
     ties = network.ties
     times = torch.tensor([site.times for site in network.sites], dtype=torch.float64)[:, None]
     work = torch.ones_like(into)

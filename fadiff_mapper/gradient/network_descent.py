@@ -43,7 +43,7 @@ from fadiff_mapper.fusion.estimates import Candidate, CompiledSegment, LayerBase
 from fadiff_mapper.fusion.prices import NetworkPrice, chosen, summed
 from fadiff_mapper.fusion.segments import Segment, chains, segments
 from fadiff_mapper.gradient.adam import adam_step, cooled, one_torch_thread
-from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, decode, draw, gumbel
+from fadiff_mapper.gradient.gumbel_softmax import decode, draw, gumbel
 from fadiff_mapper.gradient.network_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, FamilySites, RelaxedNetwork, relaxed_network
 from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS
@@ -112,15 +112,15 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: 
     move_sigma = adam_step(logits, SIGMA_RATE)
     move_hardware = adam_step(hardware.place, hardware.rate) if hardware else None
 
-    def loss(noisy: bool, temperature: float, weight: float) -> tuple[torch.Tensor, list[RelaxedFactors]]:
+    def loss(noisy: bool, temperature: float, weight: float) -> tuple[torch.Tensor, list[Nest]]:
         thetas = [begin + part * more for begin, part, more in zip(start.thetas, eases, moved, strict=True)]
-        factors = [draw(batch.places, theta, part[..., None] * gumbel(batch.places, theta.shape[-1], generator)
-                        if noisy else None, temperature)
-                   for batch, theta, part in zip(network.batches, thetas, eases, strict=True)]
+        drawn = [draw(batch.places, theta, part[..., None] * gumbel(batch.places, theta.shape[-1], generator)
+                      if noisy else None, temperature, choices)
+                 for batch, theta, part, choices in zip(network.batches, thetas, eases, start.choices, strict=True)]
         machine, added, broken = hardware.design_at(hardware.place) if hardware else (None, 0.0, 0.0)
-        total = relaxed_cost(network, torch.sigmoid(logits), factors, thetas, start.choices, model, machine)
+        total = relaxed_cost(network, torch.sigmoid(logits), drawn, thetas, model, machine)
         return (smooth_metric(total, metric) + added
-                + weight * ((shares * total.broken).sum(dim=0) + broken)), factors
+                + weight * ((shares * total.broken).sum(dim=0) + broken)), drawn
 
     with one_torch_thread():
         for ratio, temperature, weight in cooled(steps, TEMPERATURES, WEIGHTS):
@@ -134,10 +134,10 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: 
             if move_hardware:
                 move_hardware((1 - ratio) * (1 - LAST_RATE) + LAST_RATE)
         with torch.no_grad():
-            value, factors = loss(False, TEMPERATURES[1], WEIGHTS[1])
+            value, drawn = loss(False, TEMPERATURES[1], WEIGHTS[1])
     order = value.argsort(stable=True)
     nests = {site: nest.take(member * len(order) + order.numpy())
-             for batch, nest in zip(network.batches, map(decode, factors, start.choices), strict=True)
+             for batch, nest in zip(network.batches, map(decode, drawn), strict=True)
              for member, site in enumerate(batch.sites)}
     return DescentEnd(value[order].numpy(), torch.sigmoid(logits.detach())[:, order].numpy(),
                       tuple(nests[site] for site in range(len(network.sites))),

@@ -14,7 +14,7 @@ class _Enum:
     name: Final[str]
 
 class _Table:
-    """A class of C++ that is made of all its fields by name; `layer.hpp` and `sparse.hpp` have meanings and units."""
+    """A class of C++ that is made of its fields by name; `layer.hpp` and `sparse.hpp` have meanings and units."""
 
     def __init__(self, **fields: Any) -> None: ...
 
@@ -33,13 +33,12 @@ class InterconnectTable(_Table): ...
 class Unit(_Table): ...
 class Level(_Table): ...
 
-class Layer:
-    def __init__(self, *, dims: int, ranks: Sequence[Sequence[Sequence[tuple[int, float]]]], written: Sequence[bool],
-                 levels: Sequence[Level], units: Sequence[Unit],
-                 element_words: Sequence[float], bandwidth_scale: Sequence[float], held: Sequence[bool],
-                 multicast: Sequence[bool], linked: Sequence[bool], first_written: Sequence[bool],
-                 coalesced: Sequence[bool], interconnects: Sequence[InterconnectTable], compute_energy: float,
-                 network_latency: float) -> None: ...
+class DataSpaceTable:
+    """Ranks are lists of terms (dimension, coefficient)."""
+
+    def __init__(self, *, ranks: Sequence[Sequence[tuple[int, float]]], written: bool, dims: int) -> None: ...
+
+class Layer(_Table): ...
 
 # Evaluation.
 
@@ -92,11 +91,7 @@ class RankKind(_Enum): ...
 class RankTable(_Table): ...
 class FormatTable(_Table): ...
 class SparseLevel(_Table): ...
-
-class SparseTables:
-    def __init__(self, layer: Layer, *, levels: Sequence[SparseLevel], formats: Sequence[FormatTable],
-                 gates_computes: bool, skips_computes: bool, computes: float, compute_energy: Sequence[float],
-                 models: Sequence[DensityModel], operand_density: Sequence[float]) -> None: ...
+class SparseTables(_Table): ...
 
 # Search.
 
@@ -162,8 +157,14 @@ class Chains:
 
 PROOF_TOLERANCE: float
 
+class LevelLoops:
+    """Temporal loops of one level, as a prover chose them, [D] each."""
+
+    factors: Final[list[float]]
+    order: Final[list[int]]
+
 class Prover:
-    """Bounds parts of a map space and searches them; loops of outer levels are pairs of factors and order, [D] each.
+    """Bounds parts of a map space and searches them; `outer` are the loops of the outermost levels.
 
     Built with the bounds, the temporal factors of each level and dimension, the order of each level's loops as inner,
     free and outer ones, and the metric.
@@ -174,12 +175,11 @@ class Prover:
     # Takes up a scheme: spatial factors [L * D], levels that keep each data space [L * T], layouts. Returns its bound.
     def begin(self, spatial: Sequence[float], keep: Sequence[bool],
               layouts: Sequence[tuple[Sequence[int], Sequence[bool]]]) -> float: ...
-    # How many parts decide one more level; bound, factors and order of those below the limit.
-    def divided(self, outer: Sequence[tuple[Sequence[float], Sequence[int]]],
-                limit: float) -> tuple[int, list[tuple[float, list[float], list[int]]]]: ...
+    # How many parts decide one more level; of those below the limit the bound, and the loops of that level.
+    def divided(self, outer: Sequence[LevelLoops], limit: float) -> tuple[int, list[tuple[float, LevelLoops]]]: ...
     # Whether the budget sufficed, bound of mappings that were not evaluated, best value, parts and mappings looked at,
     # and the best mapping below the limit.
-    def search(self, outer: Sequence[tuple[Sequence[float], Sequence[int]]], limit: float,
+    def search(self, outer: Sequence[LevelLoops], limit: float,
                budget: int) -> tuple[bool, float, float, int, int, tuple[np.ndarray, ...] | None]: ...
 
 class SegmentLayer:

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -38,6 +39,7 @@ const T* cells_of(const Array<T>& array, int levels, int rows, std::size_t batch
 using RankTerms = std::vector<std::vector<std::pair<int, double>>>;
 
 inline DataSpace data_space_of(const RankTerms& ranks, bool written, int dims) {
+    need(dims >= 1 && dims <= 64, "dims");
     DataSpace space;
     space.written = written;
     space.move.assign(ranks.size() * dims, 0.0);
@@ -66,14 +68,20 @@ inline DataSpace data_space_of(const RankTerms& ranks, bool written, int dims) {
     return space;
 }
 
-// A class of Python that is made of all fields by name, each of its own type.
-template <typename T, typename... Of>
-py::class_<T> add_table(py::module_& module, const char* name, std::pair<const char*, Of T::*>... fields) {
-    return py::class_<T>(module, name).def(py::init([members = std::make_tuple(fields.second...)](const Of&... values) {
-        T made;
-        std::apply([&](auto... member) { ((made.*member = values), ...); }, members);
+// Objects of a class of Python are made of fields by name, each of its own type, which `complete` checks and adds to.
+template <typename Class, typename Complete, typename T, typename... Of>
+Class made_of_fields(Class&& made_class, Complete complete, std::pair<const char*, Of T::*>... fields) {
+    return made_class.def(py::init([complete, members = std::make_tuple(fields.second...)](const Of&... values) {
+        typename Class::holder_type made(new typename Class::type());
+        std::apply([&](auto... member) { ((made.get()->*member = values), ...); }, members);
+        complete(*made);
         return made;
     }), py::kw_only(), py::arg(fields.first)...);
+}
+
+template <typename T, typename... Of>
+py::class_<T> add_table(py::module_& module, const char* name, std::pair<const char*, Of T::*>... fields) {
+    return made_of_fields(py::class_<T>(module, name), [](T&) {}, fields...);
 }
 
 // An object as Python holds it whose methods share scratch: while one call works on it any other is refused, as of another
@@ -119,6 +127,16 @@ inline Batch batch_of(const Layer& layer, const py::sequence& nest) {
     }
     batch.owner = owned;
     return batch;
+}
+
+template <typename T>
+using Given = std::optional<Array<T>>;
+
+inline RoomColumns rooms_of(const Layer& layer, const Given<double>& words, const Given<bool>& counted, std::size_t size) {
+    if (!words) return {};
+    need(counted && words->ndim() == 2 && words->shape(0) == layer.levels && std::size_t(words->shape(1)) == size, "room",
+         ": wrong shape");
+    return {size, words->data(), cells_of(*counted, layer.levels, layer.tensors, size, "room")};
 }
 
 // Mappings as the arrays of a Nest, in their order.

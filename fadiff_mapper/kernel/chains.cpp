@@ -27,19 +27,19 @@ static double now() {
 double Objective::value(const Scores& scores) const {
     if (!scores.legal) return ILLEGAL + scores.excess;
     double sum = 0;
-    for (const Term& term : terms)
-        sum += term.weight * std::log(metric_of(term.metric, scores.energy, scores.cycles, scores.last_level_accesses, price) + TINY);
+    for (const auto& [weight, metric] : terms)
+        sum += weight * std::log(metric_of(metric, scores.energy, scores.cycles, scores.last_level_accesses, price) + TINY);
     return std::isnan(sum) ? ILLEGAL : sum;
 }
 
-Chains::Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
+Chains::Chains(const Layer& layer, MapSpace space, Objective objective, const RoomColumns& room, std::uint64_t seed,
                std::shared_ptr<const sparse::SparseDesign> design, std::optional<Correction> correction, double seconds)
     : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), random_(seed),
       evaluator_(layer_, space_.residual(), std::move(design), std::move(correction)), near_(layer_), changes_(LANES),
       best_value_(std::numeric_limits<double>::infinity()), start_(now()), deadline_(start_ + seconds) {
-    if (!room) return;
+    if (!room.words) return;
     room_.emplace(layer_);
-    for (int lane = 0; lane < LANES; ++lane) lay_room(*room, lane, *room_);
+    for (int lane = 0; lane < LANES; ++lane) lay_room(room, 0, lane, *room_);
 }
 
 bool Chains::late() const { return now() >= deadline_; }

@@ -7,6 +7,7 @@
 
 #include <limits>
 #include <optional>
+#include <tuple>
 
 #include "evaluate.hpp"
 #include "moves.hpp"
@@ -22,11 +23,7 @@ constexpr double SAME = 1e-9;
 
 // Metrics as one number to minimise (search/best_so_far.py): the sum of weight * log(metric).
 struct Objective {
-    struct Term {
-        double weight;
-        Metric metric;
-    };
-    std::vector<Term> terms;
+    std::vector<std::pair<double, Metric>> terms;  // with their weights
     Price price{1, 1};  // of which Metric::SHARE is the value
 
     double value(const Scores& scores) const;
@@ -41,19 +38,14 @@ struct Annealing {
     double resplit_rate = 0, crossover_rate = 0;  // shares of moves: of those of factors, and of all; see moves.hpp
 };
 
-struct Improvement {
-    double seconds;             // since the chains were made
-    std::int64_t evaluations, legal_evaluations;
-    double value;
-    int stage;                  // START, REFINE or POLISH
-};
-
 class Chains {
 public:
     enum Stage { START, REFINE, POLISH };
+    // Of the best mapping: seconds since the chains were made, evaluations and the legal ones of these, value, stage.
+    using Improvement = std::tuple<double, std::int64_t, std::int64_t, double, Stage>;
 
     // After so many seconds nothing is evaluated any more but the first pack of new chains.
-    Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
+    Chains(const Layer& layer, MapSpace space, Objective objective, const RoomColumns& room, std::uint64_t seed,
            std::shared_ptr<const sparse::SparseDesign> design = nullptr, std::optional<Correction> correction = std::nullopt,
            double seconds = std::numeric_limits<double>::infinity());
 

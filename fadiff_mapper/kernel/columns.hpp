@@ -21,6 +21,13 @@ struct Batch {
     bool residual() const { return last[TEMPORAL]; }
 };
 
+// Words of every level that the mappings of a batch may fill where tensors of other layers lie already (model/legality.py, Room).
+struct RoomColumns {
+    std::size_t size = 0;
+    const double* words = nullptr;  // [L][B]; none: the whole capacity
+    const bool* counted = nullptr;  // [L][T][B]
+};
+
 // Whether D numbers, `pitch` apart, are the numbers of all dimensions.
 template <typename Index>
 bool each_dimension_once(const Index* order, std::size_t pitch, int dims) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 namespace fadiff {
@@ -24,9 +26,7 @@ static double over(const std::vector<double>& extents, const std::vector<int>& d
 }
 
 static double over_all(const std::vector<double>& extents) {
-    double product = 1;
-    for (const double extent : extents) product *= extent;
-    return product;
+    return std::accumulate(extents.begin(), extents.end(), 1.0, std::multiplies<>());
 }
 
 Correction::Run Correction::run_of(const std::vector<double>& inner, const std::vector<double>& outer, double side) const {

@@ -587,8 +587,7 @@ void score(ScoredLayer& layer, std::shared_ptr<const sparse::SparseDesign> desig
     const bool plain = !design && !batch.residual();
     std::unique_ptr<Evaluator> own(plain ? layer.idle.exchange(nullptr) : nullptr);
     if (!own) own = std::make_unique<Evaluator>(layer, batch.residual(), std::move(design));
-    const std::size_t cells = std::size_t(layer.levels) * layer.tensors, size = batch.size;
-    Room one{std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)};
+    const std::size_t size = batch.size;
     RoomPack room(layer);
     Scores scores[LANES], unrounded[LANES];
     NearColumns columns(layer, batch, first, last);
@@ -596,11 +595,7 @@ void score(ScoredLayer& layer, std::shared_ptr<const sparse::SparseDesign> desig
         const int count = int(std::min<std::size_t>(LANES, last - column));
         const auto [near, within] = columns.at(column);
         pack_columns(layer, near, within, count, own->work.pack);
-        for (int i = 0; rooms.words && i < count; ++i) {
-            for (int level = 0; level < layer.levels; ++level) one.words[level] = rooms.words[level * size + column + i];
-            for (std::size_t cell = 0; cell < cells; ++cell) one.counted[cell] = rooms.counted[cell * size + column + i];
-            lay_room(one, i, room);
-        }
+        for (int i = 0; rooms.words && i < count; ++i) lay_room(rooms, column + i, i, room);
         own->evaluate(rooms.words ? &room : nullptr, all ? ALL_LANES : 0, scores, unrounded);
         for (int i = 0; i < count; ++i) {
             const Scores& found = scores[i];

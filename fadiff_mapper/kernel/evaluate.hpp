@@ -95,12 +95,6 @@ struct ScoredLayer : Layer {
     ~ScoredLayer();
 };
 
-// Rooms of a batch, [L][B] and [L][T][B]; no words: the whole capacity.
-struct RoomColumns {
-    const double* words = nullptr;
-    const bool* counted = nullptr;
-};
-
 // Scores columns first to last of a batch into out [5][B]: cycles, energy, last level accesses, excess, legal. `all`: counts
 // of illegal mappings, too.
 void score(ScoredLayer& layer, std::shared_ptr<const sparse::SparseDesign> design, const Batch& batch, const RoomColumns& rooms,

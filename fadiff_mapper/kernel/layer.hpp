@@ -182,12 +182,6 @@ struct Mapping {
     const double* temporal(int level, int dims) const { return factor.data() + std::size_t(2 * level + 1) * dims; }
 };
 
-// Words of every level that a mapping may fill where tensors of other layers lie already (model/legality.py, Room).
-struct Room {
-    std::vector<double> words;           // [L]
-    std::vector<std::uint8_t> counted;   // [L][T]
-};
-
 // The price of a part of a network: its share in the energy of the whole network plus its share in the cycles, either of which
 // is infinite where it does not count. To first order the change of the logarithm of the EDP (fusion/prices.py).
 struct Price {

@@ -136,6 +136,13 @@ struct Change {
     int last = 0;   // with residuals: iterations of the factor's last run
 };
 
+// Of a factor, as it is in another point.
+inline Change factor_in(const MapSpace& space, const Point& other, int place, int dim) {
+    const std::size_t at = std::size_t(place) * space.dims + dim;
+    if (!space.residual()) return {Change::FACTOR, place, dim, other.number[at]};
+    return {Change::FACTOR, place, dim, int(other.mapping.factor[at]), int(other.mapping.last[at])};
+}
+
 // What tells a neighbour of a point from it. Where a decision stands twice, the last change counts.
 using Changes = std::vector<Change>;
 
@@ -160,14 +167,7 @@ inline void take_back(const MapSpace& space, const Point& from, const Changes& c
         std::copy_n(of.begin() + level * dims, dims, into.begin() + level * dims);
     };
     for (const Change& change : changes) switch (change.kind) {
-        case Change::FACTOR:
-            if (space.residual()) {
-                const std::size_t at = change.at * dims + change.of;
-                point.set_any(space, change.at, change.of, from.mapping.factor[at], from.mapping.last[at]);
-            } else {
-                point.set(space, change.at, change.of, from.get(space, change.at, change.of));
-            }
-            break;
+        case Change::FACTOR: apply(space, factor_in(space, from, change.at, change.of), point); break;
         case Change::ORDER: copy_level(from.mapping.order, change.at, point.mapping.order); break;
         case Change::LAYOUT:
             copy_level(from.mapping.spatial_order, change.at, point.mapping.spatial_order);

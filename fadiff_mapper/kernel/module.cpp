@@ -16,47 +16,33 @@ using Design = std::shared_ptr<sparse::SparseDesign>;
 
 using Flags = std::vector<std::uint8_t>;
 
-static std::unique_ptr<ScoredLayer> layer_of(
-    int dims, const std::vector<RankTerms>& ranks, const std::vector<bool>& written,
-    const std::vector<Level>& levels, const std::vector<Unit>& units, const std::vector<double>& element_words, const std::vector<double>& bandwidth_scale,
-    const Flags& held, const Flags& multicast, const Flags& linked, const Flags& first_written, const Flags& coalesced,
-    const std::vector<Interconnect>& interconnects, double compute_energy, double network_latency) {
-    auto layer = std::make_unique<ScoredLayer>();
-    layer->levels = int(levels.size()), layer->dims = dims, layer->tensors = int(ranks.size());
-    need(layer->levels >= 1, "levels");
-    need(dims >= 1 && dims <= 64, "dims");
-    need(!ranks.empty() && written.size() == ranks.size(), "written", ": wrong length");
-    need(units.size() == levels.size() + 1, "units", ": wrong length");
-    for (std::size_t t = 0; t < ranks.size(); ++t) layer->spaces.push_back(data_space_of(ranks[t], written[t], dims));
-    const std::size_t cells = levels.size() * ranks.size();
-    need(bandwidth_scale.size() == cells, "bandwidth_scale", ": wrong length");
-    for (const Flags* flags : {&held, &multicast, &linked, &first_written, &coalesced})
+static void complete(ScoredLayer& layer) {
+    layer.levels = int(layer.level.size()), layer.tensors = int(layer.spaces.size());
+    need(layer.levels >= 1, "levels");
+    need(layer.dims >= 1 && layer.dims <= 64, "dims");
+    need(layer.tensors >= 1, "spaces", ": wrong length");
+    need(layer.units.size() == layer.level.size() + 1, "units", ": wrong length");
+    const std::size_t cells = layer.level.size() * layer.spaces.size();
+    need(layer.bandwidth_scale.size() == cells, "bandwidth_scale", ": wrong length");
+    for (const auto* words : {&layer.whole, &layer.partial, &layer.per})
+        need(words->size() == (layer.packed() ? cells : 0), "whole, partial, per", ": wrong length");
+    for (const Flags* flags : {&layer.held, &layer.multicast, &layer.linked, &layer.first_written, &layer.coalesced})
         need(flags->size() == cells, "held, multicast, linked, first_written, coalesced", ": wrong length");
-    need(element_words.empty() || element_words.size() == 3 * cells, "element_words", ": wrong length");
-    if (!element_words.empty()) {
-        const auto first = element_words.begin();
-        layer->whole.assign(first, first + cells), layer->partial.assign(first + cells, first + 2 * cells);
-        layer->per.assign(first + 2 * cells, element_words.end());
-    }
-    layer->units = units, layer->level = levels, layer->bandwidth_scale = bandwidth_scale;
-    layer->compute_energy = compute_energy, layer->network_latency = network_latency;
-    layer->held = held, layer->multicast = multicast, layer->linked = linked;
-    layer->first_written = first_written, layer->coalesced = coalesced;
-    for (Level& level : layer->level) {
-        need(level.gate >= 0 && level.gate < layer->levels, "gate");
+    for (const DataSpace& space : layer.spaces)
+        need(space.move.size() == space.ranks.size() * layer.dims, "spaces", ": of other dimensions");
+    for (Level& level : layer.level) {
+        need(level.gate >= 0 && level.gate < layer.levels, "gate");
         need(level.fanout_x >= 0 && level.fanout_y >= 0, "fanout_x, fanout_y");
         level.fanout_x = std::min(level.fanout_x, MOST_UNITS), level.fanout_y = std::min(level.fanout_y, MOST_UNITS);
     }
-    for (Interconnect one : interconnects) {
-        need(one.level >= 0 && one.level < layer->levels, "interconnects: level");
-        need(one.transfers.empty() || int(one.transfers.size()) == layer->tensors, "interconnects: transfers");
-        one.transfers.resize(layer->tensors);
-        layer->priced |= one.hop != 0 || one.router != 0 || one.ingress != 0 || one.adder != 0;
+    for (Interconnect& one : layer.interconnects) {
+        need(one.level >= 0 && one.level < layer.levels, "interconnects: level");
+        need(one.transfers.empty() || int(one.transfers.size()) == layer.tensors, "interconnects: transfers");
+        one.transfers.resize(layer.tensors);
+        layer.priced |= one.hop != 0 || one.router != 0 || one.ingress != 0 || one.adder != 0;
         for (const auto& of : one.transfers)
-            for (const auto& [receivers, energy] : of) layer->priced |= energy != 0;
-        layer->interconnects.push_back(std::move(one));
+            for (const auto& [receivers, energy] : of) layer.priced |= energy != 0;
     }
-    return layer;
 }
 
 static void need_layer_of(const Design& design, const Layer& layer) {
@@ -84,30 +70,29 @@ static void add_layers(py::module_& module) {
               pair("address", &Level::address), pair("read_bandwidth", &Level::read_bandwidth),
               pair("write_bandwidth", &Level::write_bandwidth), pair("shared_bandwidth", &Level::shared_bandwidth),
               pair("gated", &Level::gated), pair("gate", &Level::gate));
+    py::class_<DataSpace>(module, "DataSpaceTable")
+        .def(py::init(&data_space_of), py::kw_only(), py::arg("ranks"), py::arg("written"), py::arg("dims"));
     py::class_<Layer>(module, "AnyLayer");
-    py::class_<ScoredLayer, Layer>(module, "Layer")
-        .def(py::init(&layer_of), py::kw_only(), py::arg("dims"), py::arg("ranks"), py::arg("written"), py::arg("levels"),
-             py::arg("units"), py::arg("element_words"), py::arg("bandwidth_scale"), py::arg("held"), py::arg("multicast"), py::arg("linked"),
-             py::arg("first_written"), py::arg("coalesced"), py::arg("interconnects"), py::arg("compute_energy"),
-             py::arg("network_latency"));
+    made_of_fields(
+        py::class_<ScoredLayer, Layer>(module, "Layer"), &complete, pair("dims", &Layer::dims), pair("spaces", &Layer::spaces),
+        pair("levels", &Layer::level), pair("units", &Layer::units), pair("whole", &Layer::whole),
+        pair("partial", &Layer::partial), pair("per", &Layer::per), pair("bandwidth_scale", &Layer::bandwidth_scale),
+        pair("held", &Layer::held), pair("multicast", &Layer::multicast), pair("linked", &Layer::linked),
+        pair("first_written", &Layer::first_written), pair("coalesced", &Layer::coalesced),
+        pair("interconnects", &Layer::interconnects), pair("compute_energy", &Layer::compute_energy),
+        pair("network_latency", &Layer::network_latency));
 }
 
 // ---- Evaluation
 
-static void score_batch(ScoredLayer& layer, const py::sequence& nest, const std::optional<Array<double>>& words,
-                        const std::optional<Array<bool>>& counted, Array<double>& out, std::size_t first, std::size_t last,
-                        bool all, const Design& sparse) {
+static void score_batch(ScoredLayer& layer, const py::sequence& nest, const Given<double>& words, const Given<bool>& counted,
+                        Array<double>& out, std::size_t first, std::size_t last, bool all, const Design& sparse) {
     const Batch batch = batch_of(layer, nest);
     need(last <= batch.size && out.ndim() == 2 && out.shape(0) == 5 && std::size_t(out.shape(1)) == batch.size, "out",
          ": wrong shape");
     need_layer_of(sparse, layer);
     need(!sparse || !batch.residual(), "residuals", " are not known to sparse designs");
-    RoomColumns rooms;
-    if (words) {
-        need(counted && words->ndim() == 2 && words->shape(0) == layer.levels && std::size_t(words->shape(1)) == batch.size,
-             "room", ": wrong shape");
-        rooms = {words->data(), cells_of(*counted, layer.levels, layer.tensors, batch.size, "room")};
-    }
+    const RoomColumns rooms = rooms_of(layer, words, counted, batch.size);
     double* rows = out.mutable_data();
     py::gil_scoped_release release;
     score(layer, sparse, batch, rooms, first, last, all, rows);
@@ -138,9 +123,6 @@ static py::tuple traffic(const Layer& layer, const py::sequence& nest, bool with
 }
 
 // ---- Map spaces
-
-template <typename T>
-using Given = std::optional<Array<T>>;
 
 template <typename T, typename From>
 static std::vector<T> sized(const Given<From>& values, std::size_t length, const char* name) {
@@ -269,23 +251,17 @@ static void add_correction(py::module_& module) {
 }
 
 static std::unique_ptr<OneCall<Chains>> chains_of(const Layer& layer, const MapSpace& space,
-                                             const std::vector<std::pair<double, Metric>>& terms,
-                                             const std::optional<Array<double>>& words,
-                                             const std::optional<Array<bool>>& counted, std::uint64_t seed,
+                                             const std::vector<std::pair<double, Metric>>& terms, const Given<double>& words,
+                                             const Given<bool>& counted, std::uint64_t seed,
                                              const Design& sparse, const std::optional<Correction>& correction,
                                              std::pair<double, double> sums, double seconds) {
     need(sums.first > 0 && sums.second > 0, "sums");
     need_layer_of(space, layer);
     need_layer_of(sparse, layer);
     if (correction) need_layer_of(*correction, layer);
-    std::optional<Room> room;
-    if (words) {
-        need(counted && words->size() == layer.levels && counted->size() == layer.levels * layer.tensors, "room", ": wrong size");
-        room = {{words->data(), words->data() + words->size()}, {counted->data(), counted->data() + counted->size()}};
-    }
-    Objective objective{{}, {sums.first, sums.second}};
-    for (auto [weight, metric] : terms) objective.terms.push_back({weight, metric});
-    return std::make_unique<OneCall<Chains>>(layer, space, objective, room, seed, sparse, correction, seconds);
+    const Objective objective{terms, {sums.first, sums.second}};
+    return std::make_unique<OneCall<Chains>>(layer, space, objective, rooms_of(layer, words, counted, 1), seed, sparse,
+                                              correction, seconds);
 }
 
 static void start_at(Chains& chains, const py::sequence& nest) {
@@ -295,13 +271,9 @@ static void start_at(Chains& chains, const py::sequence& nest) {
     for (const Mapping& mapping : mappings) chains.start_at(mapping);
 }
 
-static py::list history_of(Chains& chains, std::size_t first) {
-    py::list entries;
-    for (std::size_t i = first; i < chains.history().size(); ++i) {
-        const Improvement& entry = chains.history()[i];
-        entries.append(py::make_tuple(entry.seconds, entry.evaluations, entry.legal_evaluations, entry.value, Chains::Stage(entry.stage)));
-    }
-    return entries;
+static std::vector<Chains::Improvement> history_of(Chains& chains, std::size_t first) {
+    const auto& history = chains.history();
+    return {history.begin() + std::min(first, history.size()), history.end()};
 }
 
 static void add_chains(py::module_& module) {

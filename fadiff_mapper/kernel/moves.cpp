@@ -259,13 +259,8 @@ bool adopt(const Layer& layer, const MapSpace& space, const Point& from, const P
     changes.clear();
     const int d = random.below(space.dims);
     for (int place = 0; place < space.places; ++place) {
-        const std::size_t at = std::size_t(place) * space.dims + d;
-        if (space.residual() && (other.mapping.factor[at] != from.mapping.factor[at]
-                                 || other.mapping.last[at] != from.mapping.last[at]))
-            change(space, {Change::FACTOR, place, d, int(other.mapping.factor[at]), int(other.mapping.last[at])}, point,
-                   changes);
-        else if (!space.residual() && other.number[at] != from.number[at])
-            change(space, {Change::FACTOR, place, d, other.number[at]}, point, changes);
+        const Change own = factor_in(space, from, place, d), taken = factor_in(space, other, place, d);
+        if (taken.to != own.to || taken.last != own.last) change(space, taken, point, changes);
     }
     if (changes.empty()) return false;
     fit_layouts(layer, space, random, point, changes);

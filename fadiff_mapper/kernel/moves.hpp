@@ -98,14 +98,11 @@ void each_factor(const MapSpace& space, const Point& from, Visit visit) {
     }
 }
 
-// Calls `visit(Changes)` with every neighbour that is one shift or one other decision away; of the layouts a sample.
-template <typename Visit>
-void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Visit visit);
-
 // Layouts of one level's spatial loops that count as neighbours of a mapping: a random sample, as a level has up to
 // LAYOUTS of search/layer_family.py. A limit on time, set by hand.
 constexpr int LAYOUTS_TRIED = 12;
 
+// Calls `visit(Changes)` with every neighbour that is one shift or one other decision away; of the layouts a sample.
 template <typename Visit>
 void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Visit visit) {
     if (space.residual()) each_factor(space, from, visit);

@@ -8,10 +8,11 @@ namespace fadiff {
 static double* flat(std::vector<Lanes>& lanes) { return reinterpret_cast<double*>(lanes.data()); }
 static std::int64_t* flat(std::vector<Mask>& masks) { return reinterpret_cast<std::int64_t*>(masks.data()); }
 
-void lay_room(const Room& room, int lane, RoomPack& pack) {
-    for (std::size_t level = 0; level < room.words.size(); ++level) flat(pack.words)[level * LANES + lane] = room.words[level];
-    for (std::size_t cell = 0; cell < room.counted.size(); ++cell)
-        flat(pack.counted)[cell * LANES + lane] = -std::int64_t(room.counted[cell] != 0);
+void lay_room(const RoomColumns& rooms, std::size_t column, int lane, RoomPack& pack) {
+    for (std::size_t level = 0; level < pack.words.size(); ++level)
+        flat(pack.words)[level * LANES + lane] = rooms.words[level * rooms.size + column];
+    for (std::size_t cell = 0; cell < pack.counted.size(); ++cell)
+        flat(pack.counted)[cell * LANES + lane] = -std::int64_t(rooms.counted[cell * rooms.size + column]);
 }
 
 void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count, MappingPack& pack) {

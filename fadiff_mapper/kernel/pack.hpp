@@ -10,6 +10,7 @@
 namespace fadiff {
 
 struct Batch;
+struct RoomColumns;
 
 struct MappingPack {
     std::vector<Lanes> factor;                // [2 L][D]
@@ -46,7 +47,7 @@ struct RoomPack {
 };
 
 // Lays the room of one mapping into a lane.
-void lay_room(const Room& room, int lane, RoomPack& pack);
+void lay_room(const RoomColumns& rooms, std::size_t column, int lane, RoomPack& pack);
 
 // Lays mappings side by side, at most LANES of them.
 void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count, MappingPack& pack);

@@ -606,6 +606,9 @@ bool Prover::enter(int level, const double* factor, const Order& order) {
 
 // Takes up the loops of the outermost levels; false where they do not fit.
 bool Prover::start(const std::vector<LevelLoops>& outer) {
+    const auto alike = [&](const LevelLoops& loops) { return int(loops.factor.size()) == dims_; };
+    if (int(outer.size()) > levels_ || !std::all_of(outer.begin(), outer.end(), alike))
+        throw std::invalid_argument("loops of another layer");
     Frame& frame = frames_[levels_ - 1];
     frame.tile = bounds_;
     std::fill(frame.visits.begin(), frame.visits.end(), 1.0);
@@ -658,18 +661,18 @@ void Prover::each_child(int level, Visit visit) {
     }
 }
 
-std::vector<Part> Prover::divided(const std::vector<LevelLoops>& outer, double limit, std::size_t& bounded) {
+std::pair<std::size_t, std::vector<Part>> Prover::divided(const std::vector<LevelLoops>& outer, double limit) {
+    std::size_t bounded = 0;
     std::vector<Part> parts;
-    bounded = 0;
     const int level = levels_ - 1 - int(outer.size());
-    if (level < 1 || !start(outer)) return parts;
+    if (level < 1 || !start(outer)) return {bounded, parts};
     each_child(level, [&](const std::vector<double>& factor, const Order& order) {
         ++bounded;
         const double least = bound(frames_[level - 1], level - 1);
-        if (least < limit) parts.push_back({{factor, order.order}, least});
+        if (least < limit) parts.push_back({least, {factor, order.order}});
         return true;
     });
-    return parts;
+    return {bounded, parts};
 }
 
 Searched Prover::search(const std::vector<LevelLoops>& outer, double limit, std::size_t budget) {

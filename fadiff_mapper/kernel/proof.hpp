@@ -39,11 +39,8 @@ struct LevelLoops {
     std::vector<std::uint8_t> order;    // [D]; innermost first
 };
 
-// A part of another one, which decides one more level.
-struct Part {
-    LevelLoops loops;
-    double bound;
-};
+// The bound of a part of another one, and the loops of the one more level that it decides.
+using Part = std::pair<double, LevelLoops>;
 
 struct Searched {
     bool whole = true;                    // the budget sufficed
@@ -60,8 +57,8 @@ public:
     // Takes up the parts of a scheme. Returns the bound of all its mappings; infinite where there is none.
     double begin(const Scheme& scheme);
 
-    // The parts of a part below a limit; `bounded`: how many there are in all.
-    std::vector<Part> divided(const std::vector<LevelLoops>& outer, double limit, std::size_t& bounded);
+    // How many parts a part has, and those below a limit.
+    std::pair<std::size_t, std::vector<Part>> divided(const std::vector<LevelLoops>& outer, double limit);
 
     // Looks for mappings of a part below a limit, until `budget` parts and mappings have been looked at.
     Searched search(const std::vector<LevelLoops>& outer, double limit, std::size_t budget);

@@ -7,7 +7,6 @@ namespace fadiff {
 namespace {
 
 using Names = std::vector<std::uint8_t>;
-using Loops = std::vector<std::pair<std::vector<double>, Names>>;  // factors and order of the outermost levels
 
 void check(bool right, const char* what) { need(right, what, ": wrong shape"); }
 
@@ -51,36 +50,16 @@ double begin(Prover& prover, std::vector<double> spatial, Names keep, const std:
     return prover.begin(scheme);
 }
 
-std::vector<LevelLoops> loops_of(const Prover& prover, const Loops& outer) {
-    check(int(outer.size()) <= prover.layer().levels, "outer");
-    std::vector<LevelLoops> loops;
-    for (const auto& [factor, order] : outer) {
-        check(int(factor.size()) == prover.layer().dims, "outer");
-        check_order(order.data(), order.size(), prover.layer().dims, "outer");
-        loops.push_back({factor, order});
-    }
-    return loops;
+std::pair<std::size_t, std::vector<Part>> divided(Prover& prover, const std::vector<LevelLoops>& outer, double limit) {
+    py::gil_scoped_release release;
+    return prover.divided(outer, limit);
 }
 
-py::tuple divided(Prover& prover, const Loops& outer, double limit) {
-    std::size_t bounded = 0;
-    std::vector<Part> parts;
-    {
-        const auto loops = loops_of(prover, outer);
-        py::gil_scoped_release release;
-        parts = prover.divided(loops, limit, bounded);
-    }
-    py::list result;
-    for (const Part& part : parts) result.append(py::make_tuple(part.bound, part.loops.factor, part.loops.order));
-    return py::make_tuple(bounded, result);
-}
-
-py::tuple search(Prover& prover, const Loops& outer, double limit, std::size_t budget) {
+py::tuple search(Prover& prover, const std::vector<LevelLoops>& outer, double limit, std::size_t budget) {
     Searched found;
     {
-        const auto loops = loops_of(prover, outer);
         py::gil_scoped_release release;
-        found = prover.search(loops, limit, budget);
+        found = prover.search(outer, limit, budget);
     }
     py::object best = py::none();
     if (found.best) best = nest_arrays(prover.layer(), {&*found.best}, false);
@@ -91,6 +70,8 @@ py::tuple search(Prover& prover, const Loops& outer, double limit, std::size_t b
 
 void add_prover(py::module_& module) {
     module.attr("PROOF_TOLERANCE") = PROOF_TOLERANCE;
+    py::class_<LevelLoops>(module, "LevelLoops")
+        .def_readonly("factors", &LevelLoops::factor).def_readonly("order", &LevelLoops::order);
     py::class_<OneCall<Prover>>(module, "Prover")
         .def(py::init(&prover), py::keep_alive<1, 2>())
         .def("begin", one_call(&begin))

@@ -14,12 +14,11 @@ Kind& kind_of(Tally& tally, double multicast, double scatter) {
     return *at;
 }
 
-void last_offset(const DataSpace& space, const FanOut& fan_out, double* offset) {
-    for (std::size_t r = 0; r < space.ranks.size(); ++r) {
-        offset[r] = 0;
+void last_offset(const DataSpace& space, const FanOut& fan_out, std::vector<double>& offset) {
+    offset.assign(space.ranks.size(), 0.0);
+    for (std::size_t r = 0; r < offset.size(); ++r)
         for (const Rank::Term& term : space.ranks[r].terms)
             offset[r] += term.coefficient * fan_out.below[term.dim] * (fan_out.spatial[term.dim] - 1);
-    }
 }
 
 // Positions that a joined number can tell apart: doubles are exact up to there.

@@ -51,7 +51,7 @@ struct Grid {
 };
 
 // Offset of the last receiver from the first in each rank of a data space, [R].
-void last_offset(const DataSpace& space, const FanOut& fan_out, double* offset);
+void last_offset(const DataSpace& space, const FanOut& fan_out, std::vector<double>& offset);
 
 // Fills in offsets, width and height of a grid of the receivers along the loops of some dimensions; it is left as it is where the
 // same loops made it. `last` [R]: the largest offset of the last receiver, and the farthest move, of all grids that are compared

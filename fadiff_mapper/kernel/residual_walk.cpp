@@ -355,8 +355,7 @@ ResidualWalk::Receivers& ResidualWalk::receivers_of(Node& node, unsigned ended) 
     for (int t = 0; t < layer_.tensors; ++t) {
         const DataSpace& space = layer_.spaces[t];
         Grid& grid = made.grids[t];
-        grid.last.resize(space.ranks.size());
-        last_offset(space, made.fan_out, grid.last.data());
+        last_offset(space, made.fan_out, grid.last);
         if (with_hops_) list_kinds(placed(node, t, made), true, grid.kinds);
         else count_groups(layer_, space, made.fan_out, layer_.multicast[cell(node.level, t)], grid.last.data(), connected_,
                           grid.kinds);
@@ -368,8 +367,8 @@ ResidualWalk::Receivers& ResidualWalk::receivers_of(Node& node, unsigned ended) 
 Grid& ResidualWalk::placed(const Node& node, int t, Receivers& receivers) {
     Grid& grid = receivers.grids[t];
     if (grid.offset.empty()) {
-        std::vector<double> farthest(layer_.spaces[t].ranks.size());
-        last_offset(layer_.spaces[t], node.receivers[0]->fan_out, farthest.data());
+        std::vector<double> farthest;
+        last_offset(layer_.spaces[t], node.receivers[0]->fan_out, farthest);
         place_receivers(layer_, layer_.spaces[t], receivers.fan_out, receivers.fan_out.fanned, farthest.data(), grid);
         find_groups(grid, layer_.multicast[cell(node.level, t)]);
     }

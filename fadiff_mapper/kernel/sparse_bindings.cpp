@@ -19,39 +19,32 @@ static void check_choices(const std::vector<Choice>& choices, int tensors) {
     }
 }
 
-static std::shared_ptr<SparseDesign> design_of(const Layer& layer, const std::vector<SparseLevel>& levels,
-                                               const std::vector<Representation>& formats, bool gates_computes,
-                                               bool skips_computes, double computes,
-                                               const std::array<double, HAPPENINGS>& compute_energy,
-                                               const std::vector<DensityModel>& models,
-                                               const std::vector<double>& operand_density) {
-    need(int(levels.size()) == layer.levels && int(formats.size()) == layer.levels * layer.tensors, "levels, formats",
-         ": wrong length");
-    need(int(models.size()) == layer.tensors && int(operand_density.size()) == layer.tensors, "models, operand_density",
-         ": wrong length");
+static void complete(SparseDesign& design) {
+    const Layer& layer = design.layer;
+    need(int(design.levels.size()) == layer.levels && int(design.formats.size()) == layer.levels * layer.tensors,
+         "levels, formats", ": wrong length");
+    need(int(design.models.size()) == layer.tensors && int(design.operand_density.size()) == layer.tensors,
+         "models, operand_density", ": wrong length");
     need(layer.levels <= MOST_LEVELS && 2 * layer.levels * layer.dims <= MOST_LOOPS && layer.tensors <= 64 && layer.dims <= MOST_DIMS,
          "the design", " is too large for the compiled evaluation");
-    auto design = std::make_shared<SparseDesign>(SparseDesign{
-        layer, layer, levels, formats, false, false, gates_computes, skips_computes, computes, compute_energy, models,
-        operand_density, {}});
     for (int cell = 0; cell < layer.levels * layer.tensors; ++cell) {
         const double block = layer.level[cell / layer.tensors].block;
-        design->block.push_back(layer.packed() ? std::max(std::floor(block * layer.per[cell] / layer.whole[cell]), 1.0) : block);
+        design.block.push_back(layer.packed() ? std::max(std::floor(block * layer.per[cell] / layer.whole[cell]), 1.0) : block);
     }
-    design->wires.compute_energy = 0;
-    for (Level& level : design->wires.level) level.read = level.fill = level.update = level.leak = level.address = 0;
-    for (const Representation& format : formats) {
+    design.wires = layer;
+    design.wires.compute_energy = 0;
+    for (Level& level : design.wires.level) level.read = level.fill = level.update = level.leak = level.address = 0;
+    for (const Representation& format : design.formats) {
         need(format.ranks.size() <= MOST_RANKS, "ranks", ": too many");
-        design->formatted |= !format.ranks.empty();
+        design.formatted |= !format.ranks.empty();
     }
-    for (const SparseLevel& level : levels) {
+    for (const SparseLevel& level : design.levels) {
         for (const auto* choices : {&level.gating, &level.skipping, &level.spatial_skipping}) check_choices(*choices, layer.tensors);
-        design->skips_instances |= !level.spatial_skipping.empty();
+        design.skips_instances |= !level.spatial_skipping.empty();
     }
     for (int t = 0; t < layer.tensors; ++t)
-        need(models[t].kind != DensityModel::BANDED || layer.spaces[t].ranks.size() == 2, "models",
+        need(design.models[t].kind != DensityModel::BANDED || layer.spaces[t].ranks.size() == 2, "models",
              ": a band of a tensor that is not of two ranks");
-    return design;
 }
 
 // The extents of a tile along the ranks of its tensor.
@@ -148,10 +141,12 @@ void add_sparse(py::module_& module) {
               pair("decompression", &SparseLevel::decompression), pair("compression", &SparseLevel::compression),
               pair("leak", &SparseLevel::leak), pair("gating", &SparseLevel::gating), pair("skipping", &SparseLevel::skipping),
               pair("spatial_skipping", &SparseLevel::spatial_skipping));
-    py::class_<SparseDesign, std::shared_ptr<SparseDesign>>(module, "SparseTables")
-        .def(py::init(&design_of), py::arg("layer"), py::kw_only(), py::arg("levels"), py::arg("formats"),
-             py::arg("gates_computes"), py::arg("skips_computes"), py::arg("computes"), py::arg("compute_energy"),
-             py::arg("models"), py::arg("operand_density"));
+    made_of_fields(py::class_<SparseDesign, std::shared_ptr<SparseDesign>>(module, "SparseTables"), &complete,
+                   pair("layer", &SparseDesign::layer), pair("levels", &SparseDesign::levels),
+                   pair("formats", &SparseDesign::formats), pair("gates_computes", &SparseDesign::gates_computes),
+                   pair("skips_computes", &SparseDesign::skips_computes), pair("computes", &SparseDesign::computes),
+                   pair("compute_energy", &SparseDesign::compute_energy), pair("models", &SparseDesign::models),
+                   pair("operand_density", &SparseDesign::operand_density));
 }
 
 }  // namespace fadiff

@@ -183,33 +183,27 @@ void Occupancies::set(int lane, const Occupancy& one) {
         units[rank].metadata.set(lane, one.units[rank].metadata), units[rank].payload.set(lane, one.units[rank].payload);
 }
 
-// What a number is looked up by.
-struct Key {
-    double numbers[5 + 3 * MOST_RANKS];
-    int size = 0;
-
-    Key(std::initializer_list<double> first) { add(first); }
-    void add(std::initializer_list<double> more) {
-        for (double number : more) numbers[size++] = number;
-    }
-};
+// Numbers as a key of a table.
+static std::string key_of(std::initializer_list<double> numbers) {
+    return {reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(double)};
+}
 
 template <typename Table, typename Make>
-static auto& remembered(Table& table, const Key& key, Make make) {
-    std::string name(reinterpret_cast<const char*>(key.numbers), key.size * sizeof key.numbers[0]);
-    const auto found = table.find(name);
+static auto& remembered(Table& table, std::string key, Make make) {
+    const auto found = table.find(key);
     if (found != table.end()) return found->second;
     auto made = make();
     if (table.size() >= MOST_MET) table.clear();
-    return table.emplace(std::move(name), std::move(made)).first->second;
+    return table.emplace(std::move(key), std::move(made)).first->second;
 }
 
 const Occupancy& Met::occupancy(const SparseDesign& design, const TileShape& shape) {
-    Key key = {double(shape.tensor), double(shape.level), double(shape.known_empty), shape.box.words, shape.box.rows};
+    std::string key = key_of({double(shape.tensor), double(shape.level), double(shape.known_empty), shape.box.words,
+                              shape.box.rows});
     if (const Representation* format = design.format(shape.level, shape.tensor))
         for (std::size_t rank = 0; rank < format->ranks.size(); ++rank) {
             const Box& below = shape.tree->below[rank];
-            key.add({shape.tree->fibers[rank], below.words, below.rows});
+            key += key_of({shape.tree->fibers[rank], below.words, below.rows});
         }
     return remembered(tiles_, key, [&] {
         try {
@@ -223,7 +217,7 @@ const Occupancy& Met::occupancy(const SparseDesign& design, const TileShape& sha
 }
 
 double Met::empty(const SparseDesign& design, int tensor, const Box& box) {
-    return remembered(empty_, {double(tensor), box.words, box.rows}, [&] {
+    return remembered(empty_, key_of({double(tensor), box.words, box.rows}), [&] {
         try {
             return design.models[tensor].empty(box);
         } catch (const Aborted&) {
@@ -233,7 +227,8 @@ double Met::empty(const SparseDesign& design, int tensor, const Box& box) {
 }
 
 const Histogram& Met::histogram(const SparseDesign& design, int tensor, const Box& box) {
-    return remembered(histograms_, {double(tensor), box.words, box.rows}, [&] { return design.models[tensor].histogram(box); });
+    return remembered(histograms_, key_of({double(tensor), box.words, box.rows}),
+                      [&] { return design.models[tensor].histogram(box); });
 }
 
 void find_occupancies(const SparseDesign& design, const std::vector<MappedTiles>& mapped, Lanes words, int tensor, int level,

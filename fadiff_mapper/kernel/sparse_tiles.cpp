@@ -55,8 +55,7 @@ public:
             // Without the child's ranks the innermost loop of each dimension stands for everything inside it, too.
             const double* points = nest_.box(at);
             Dims met = 0;
-            const Dims all = ~Dims(0) >> (64 - design.layer.dims);
-            each_loop(design.layer, pack, lane, inside_, all, all, [&](NestLoop loop) {
+            each_loop(design.layer, pack, lane, inside_, all_, all_, [&](NestLoop loop) {
                 at += loop.bound != 1;
                 if (!(space_.relevant >> loop.dim & 1)) return;
                 if (!(met >> loop.dim & 1)) loop.bound *= points[loop.dim];
@@ -86,13 +85,12 @@ private:
 
     // The box of the innermost loop that moves the data space, which may have a bound of 1.
     Box innermost_box() const {
-        bool first = true, grows = false;
-        each_loop(design_.layer, pack_, lane_, inside_, space_.relevant, space_.relevant, [&](NestLoop loop) {
-            if (first) grows = loop.bound != 1;
-            first = false;
-        });
+        bool met = false;
         int row = nest_.first[inside_];
-        while (grows) grows = !(space_.relevant >> nest_.loops[row++].dim & 1);
+        each_loop(design_.layer, pack_, lane_, inside_, all_, all_, [&](NestLoop loop) {
+            row += !met && loop.bound != 1;
+            met |= space_.relevant >> loop.dim & 1;
+        });
         return box_at(row);
     }
 
@@ -158,6 +156,7 @@ private:
     const Nest& nest_;
     int tensor_;
     const DataSpace& space_;
+    const Dims all_ = ~Dims(0) >> (64 - design_.layer.dims);
     int inside_;                      // the innermost level whose loops count
     const Representation* format_;
     const FiberTree* child_;

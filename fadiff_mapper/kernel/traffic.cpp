@@ -130,8 +130,7 @@ static double count_receivers(const Layer& layer, int t, bool with_hops, Traffic
     const int count = loops.count - loops.start[level];
     const double* bound = loops.bound.data() + loops.start[level];
     double unlinked = layer.held[cell] ? walk_held(bound, count, walk) : walk_unheld(bound, count, walk);
-    traffic.last.resize(space.ranks.size());
-    last_offset(space, fan_out, traffic.last.data());
+    last_offset(space, fan_out, traffic.last);
     // A move beyond the last receiver's words is beyond all words.
     auto may_link = [&](int s) {
         if (!layer.linked[cell] || !(walk.repeated[s] > 0)) return false;

@@ -137,11 +137,13 @@ class PreparedLayer:
                 gate=machine.gate[number],
                 **{name: values[number] for name, values in columns.items()}))
         units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
+        dims, table = projection.relevant.shape[1], machine.element_words
+        whole, partial, per = ([], [], []) if table is None else table.reshape(3, -1).tolist()
         return _kernel.Layer(
-            dims=projection.relevant.shape[1], ranks=[[list(rank) for rank in ranks] for ranks in projection.ranks],
-            written=list(projection.read_write), levels=levels,
+            dims=dims, spaces=[_kernel.DataSpaceTable(ranks=ranks, written=written, dims=dims)
+                               for ranks, written in zip(projection.ranks, projection.read_write, strict=True)],
+            levels=levels, whole=whole, partial=partial, per=per,
             units=[_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y) for unit in units],
-            element_words=[] if machine.element_words is None else machine.element_words.ravel().tolist(),
             bandwidth_scale=machine.bandwidth_scale.ravel().tolist(),
             **{name: getattr(reuse, name).ravel().tolist() for name in (
                 "held", "multicast", "linked", "first_written", "coalesced")},

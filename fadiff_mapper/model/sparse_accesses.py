@@ -209,10 +209,6 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
         found[ACTUAL, :, level], found_units[ACTUAL, :, level] = accesses - saved, touched - off
         found[kind, :, level], found_units[kind, :, level] = saved, off
         wrapped[level] = p < 0
-        if written:
-            updates = words[UPDATE, level]
-            reductions[level] = math.ceil(words[READ, level] * float(found[ACTUAL, UPDATE, level]) / updates) if (
-                updates) else words[READ, level]
         done.add(level)
 
     outside: float | None = None
@@ -234,14 +230,14 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
             split(level, savings[level], below_another=False)
     unsaved = [level for level in column if level not in done]
     found[ACTUAL][:, unsaved], found_units[ACTUAL][:, unsaved] = unsigned(left[:, unsaved]), units[:, unsaved]
-    for level in unsaved if written else ():
-        reductions[level] = words[READ, level]
+    for level in column if written else ():
+        reads, updates = words[READ, level], words[UPDATE, level]
         # With an option that saves nothing as the level skips instances they stay the dense ones, in Timeloop by a
         # case that it leaves out.
-        if level not in savings:
-            updates = words[UPDATE, level]
-            reductions[level] = math.ceil(words[READ, level] * float(found[ACTUAL, UPDATE, level]) / updates) if (
-                updates) else 0
+        if level in savings and (level not in done or not updates):
+            reductions[level] = reads
+        elif updates:
+            reductions[level] = math.ceil(reads * float(found[ACTUAL, UPDATE, level]) / updates)
     for level, tile in column.items():
         if tile.compressed:
             continue

@@ -119,7 +119,7 @@ class SparseDesign:
                     for group in groups]
 
         return _kernel.SparseTables(
-            self.layer.compiled,
+            layer=self.layer.compiled,
             levels=[_kernel.SparseLevel(
                 decompresses=level.decompresses, compresses=level.compresses,
                 metadata_limit=level.usable_metadata_bits, word_bits=level.word_bits,

@@ -88,7 +88,7 @@ def chains_of(task: MappingTask, options: SearchOptions, space: SpaceTables, dea
     """
     terms = ([("share", SHARE_WEIGHT)] if task.sums is not None
              else [(name, PRIORITY ** i) for i, name in enumerate(options.priorities)])
-    words, counted = (task.room.words, task.room.counted) if task.room else (None, None)
+    words, counted = (task.room.words[:, None], task.room.counted[..., None]) if task.room else (None, None)
     return Chains(task.layer.compiled, space, [(float(weight), Metric.__members__[name]) for name, weight in terms],
                   words, counted, options.seed, sums=task.sums or (1.0, 1.0),
                   sparse=None if task.sparse is None else task.sparse.compiled, correction=correction,

@@ -88,14 +88,15 @@ def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[Sequence[Sequen
     designs: dict[tuple[int, int], str] = {}
     families: dict[Hashable, dict[Hashable, list[int]]] = {}
     for index, task in enumerate(tasks):
-        parts = (id(task.layer.arch), id(task.layer.energies))
+        layer, machine = task.layer, task.layer.machine
+        parts = (id(layer.arch), id(machine))
         if parts not in designs:
-            designs[parts] = repr((task.layer.arch, task.layer.energies))
+            designs[parts] = repr((layer.arch, layer.energies, machine.compute_energy, layer.interconnects))
         same = (task.space.levels, tuple(task.space.problem.bounds.items()),
                 task.given and tuple(array.tobytes() for array in nest_arrays(task.given)),
                 task.room and (task.room.words.tobytes(), task.room.counted.tobytes()), task.sums)
         sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), task.sparse.energies.tobytes(),
-                                  task.sparse.conversions.tobytes(), same)
+                                  task.sparse.conversions.tobytes(), task.sparse.compute_energies, same)
         family = (batch_key(task.space, task.layer.projection), designs[parts], task.given is None, task.room is None,
                   task.sums is None, sparse)
         families.setdefault(family, {}).setdefault(same, []).append(index)

@@ -30,7 +30,7 @@ from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.exhaustive import count, nests, whole_space
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
-from fadiff_mapper.search.lower_bound.proof import Scheme, core_of, layouts, prove, schemes, unprovable
+from fadiff_mapper.search.lower_bound.proof import Loops, Scheme, core_of, layouts, prove, schemes, unprovable
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.mapspace.build import build_mapspace
 
@@ -108,11 +108,10 @@ def held(task: MappingTask, nest: Nest, metric: str, value: float) -> None:
     assert scheme in set(schemes(task.space))
     bound = core.begin(nest.spatial.ravel().tolist(), nest.keep.ravel().tolist(), layouts(task.space, scheme))
     assert bound <= value * (1 + 1e-9)
-    parts: list[list[tuple[list[float], list[int]]]] = [[]]
+    parts: list[Loops] = [()]
     for level in reversed(range(1, len(task.space.levels))):
-        children = [(bound, [*outer, (factors, order)]) for outer in parts
-                    for bound, factors, order in core.divided(outer, np.inf)[1]
-                    if factors == nest.temporal[level, :, 0].tolist()]
+        children = [(bound, (*outer, loops)) for outer in parts for bound, loops in core.divided(outer, np.inf)[1]
+                    if loops.factors == nest.temporal[level, :, 0].tolist()]
         assert min(bound for bound, _ in children) <= value * (1 + 1e-9)
         parts = [outer for bound, outer in children if bound <= value * (1 + 1e-9)]
 

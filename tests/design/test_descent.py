@@ -201,10 +201,10 @@ def test_the_relaxed_cost_on_a_design_of_its_own_is_that_of_a_network_read_on_th
     for wide, machine in ((specs, None), (bench.reader.specs((3, 6)), own)):
         network = relaxed_around(alone, wide, specs, mappings)
         start = starts(network, 4, 0)
-        factors = [draw(batch.places, theta, None, 0.05)
-                   for batch, theta in zip(network.batches, start.thetas, strict=True)]
-        total = relaxed_cost(network, torch.zeros((0, 4), dtype=torch.float64), factors, start.thetas, start.choices,
-                             "refined", machine)
+        nests = [draw(batch.places, theta, None, 0.05, choices)
+                 for batch, theta, choices in zip(network.batches, start.thetas, start.choices, strict=True)]
+        total = relaxed_cost(network, torch.zeros((0, 4), dtype=torch.float64), nests, start.thetas, "refined",
+                             machine)
         costs.append((float(total.energy[0]), float(total.cycles[0]), float(total.broken[:, 0].sum())))
     assert costs[0] == pytest.approx(costs[1])
     assert costs[0][2] == 0
@@ -217,13 +217,13 @@ def test_the_loss_has_the_gradient_of_the_hardware(bench: Bench) -> None:
     specs = bench.reader.specs(centre)
     network = relaxed_around(alone, bench.reader.specs((3, 6)), specs, bench.mappings(centre))
     start = starts(network, 4, 0)
-    factors = [draw(batch.places, theta, None, 0.05)
-               for batch, theta in zip(network.batches, start.thetas, strict=True)]
+    nests = [draw(batch.places, theta, None, 0.05, choices)
+             for batch, theta, choices in zip(network.batches, start.thetas, start.choices, strict=True)]
 
     def loss(place: torch.Tensor) -> torch.Tensor:
         machine = design_at(bench, curves, place.repeat(1, 4)).machine
-        total = relaxed_cost(network, torch.zeros((0, 4), dtype=torch.float64), factors, start.thetas, start.choices,
-                             "refined", machine)
+        total = relaxed_cost(network, torch.zeros((0, 4), dtype=torch.float64), nests, start.thetas, "refined",
+                             machine)
         value: torch.Tensor = smooth_metric(total, "edp")[0] + total.broken[:, 0].sum()
         return value
 

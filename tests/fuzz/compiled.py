@@ -46,8 +46,8 @@ def layer_table() -> dict[str, Any]:
     """The table of a small layer with a sliding window, as the package hands it over."""
     spec = load(native()["input"])
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
-    with mock.patch.multiple("fadiff_mapper.model.prepared_layer._kernel", Layer=_table, Level=dict, Unit=dict,
-                             InterconnectTable=dict):
+    with mock.patch.multiple("fadiff_mapper.model.prepared_layer._kernel", Layer=_table, DataSpaceTable=dict,
+                             Level=dict, Unit=dict, InterconnectTable=dict):
         return replace(layer).compiled  # type: ignore
 
 
@@ -58,7 +58,8 @@ def _table(layer: Any = None, **table: Any) -> dict[str, Any]:
 
 def layer_of(table: dict[str, Any]) -> _kernel.Layer:
     """The layer of a table."""
-    classes = {"levels": _kernel.Level, "units": _kernel.Unit, "interconnects": _kernel.InterconnectTable}
+    classes = {"spaces": _kernel.DataSpaceTable, "levels": _kernel.Level, "units": _kernel.Unit,
+               "interconnects": _kernel.InterconnectTable}
     return _kernel.Layer(**{name: [classes[name](**one) for one in value] if name in classes else value
                             for name, value in table.items()})
 
@@ -119,7 +120,7 @@ def chains_calls(layer: Any, space: dict[str, Any], nest: list[Any], rng: random
     """A search, in any order of its steps."""
     quantity = _kernel.Metric.edp if rng.random() < 0.9 else rng.choice(INDICES)
     terms: Any = [(1.0 if rng.random() < 0.9 else np.nan, quantity)]
-    room = (None, None) if rng.random() < 0.7 else (np.ones(2), changed_array(np.ones((2, 3), bool), rng))
+    room = (None, None) if rng.random() < 0.7 else (np.ones((2, 1)), changed_array(np.ones((2, 3, 1), bool), rng))
     chains = _kernel.Chains(layer, space_of(layer, space), terms, *room, 1)
     small = rng.choice((-1, 0, 1, 3, 9))
     steps: list[Callable[[], Any]] = [

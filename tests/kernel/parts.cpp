@@ -215,22 +215,17 @@ static double part_price(GroupBound& bound, int order, const std::vector<std::ui
 
 // Scores of mappings with residuals without Timeloop's faults of rounding, as chains compare them: cycles, energy, last level
 // accesses, excess, legal, [5][B]. Rooms [L][B] and [L][T][B].
-static Array<double> unrounded_scores(const Layer& layer, const py::sequence& nest, const std::optional<Array<double>>& words,
-                                      const std::optional<Array<bool>>& counted) {
+static Array<double> unrounded_scores(const Layer& layer, const py::sequence& nest, const Given<double>& words,
+                                      const Given<bool>& counted) {
     const Batch batch = batch_of(layer, nest);
-    const std::size_t cells = std::size_t(layer.levels) * layer.tensors, size = batch.size;
-    fit(batch.residual() && (!words || (counted && words->size() == py::ssize_t(layer.levels * size)
-                                        && counted->size() == py::ssize_t(cells * size))), "residuals, room");
+    const std::size_t size = batch.size;
+    fit(batch.residual(), "residuals");
+    const RoomColumns rooms = rooms_of(layer, words, counted, size);
     RoomPack room(layer);
     Evaluator evaluator(layer, true);
     Array<double> out({std::size_t(5), size});
     for (std::size_t column = 0; column < size; ++column) {
-        if (words) {
-            Room one{std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)};
-            for (int level = 0; level < layer.levels; ++level) one.words[level] = words->data()[level * size + column];
-            for (std::size_t cell = 0; cell < cells; ++cell) one.counted[cell] = counted->data()[cell * size + column];
-            lay_room(one, 0, room);
-        }
+        if (words) lay_room(rooms, column, 0, room);
         Scores rounded[LANES], found[LANES];
         pack_columns(layer, batch, column, 1, evaluator.work.pack);
         evaluator.evaluate(words ? &room : nullptr, 0, rounded, found);

@@ -78,10 +78,17 @@ def with_level(**changed: Any) -> list[dict[str, Any]]:
     return [innermost | changed, outermost]
 
 
+def with_space(**changed: Any) -> list[dict[str, Any]]:
+    """The data spaces of the layer, with properties of the first one replaced."""
+    first, *others = layer_table()["spaces"]
+    return [first | changed, *others]
+
+
 @pytest.mark.parametrize(("name", "wrong", "message"), [
     ("levels", [], "levels"), ("dims", 0, "dims"), ("dims", 65, "dims"),
-    ("ranks", [[[(5, 1.0)]]] * 3, "ranks"), ("ranks", [[[(-1, 1.0)]]] * 3, "ranks"), ("ranks", [], "written"),
-    ("written", [True], "written"), ("levels", with_level(gate=2), "gate"),
+    ("spaces", with_space(ranks=[[(5, 1.0)]]), "ranks"), ("spaces", with_space(ranks=[[(-1, 1.0)]]), "ranks"),
+    ("spaces", with_space(dims=0), "dims"), ("spaces", with_space(dims=65), "dims"), ("spaces", [], "spaces"),
+    ("spaces", with_space(dims=6), "spaces"), ("levels", with_level(gate=2), "gate"),
     ("levels", with_level(gate=-1), "gate"), ("levels", with_level(fanout_x=float("nan")), "fanout_x"),
     ("interconnects", [WIRES | {"level": 2}], "interconnects: level"),
     ("interconnects", [WIRES | {"transfers": [[]]}], "interconnects: transfers")])

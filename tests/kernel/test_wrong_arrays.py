@@ -105,8 +105,9 @@ def test_a_room_of_the_wrong_shape_is_refused(words: np.ndarray, counted: np.nda
         scored(nest_arrays(NEST), np.empty((5, BATCH)), words=words, counted=counted)
 
 
-@pytest.mark.parametrize(("words", "counted"), [(np.ones(1), np.ones((2, 3), dtype=bool)),
-                                                (np.ones(2), np.ones((2, 2), dtype=bool))])
+@pytest.mark.parametrize(("words", "counted"), [(np.ones((1, 1)), np.ones((2, 3, 1), dtype=bool)),
+                                                (np.ones((2, 1)), np.ones((2, 2, 1), dtype=bool)),
+                                                (np.ones((2, 2)), np.ones((2, 3, 2), dtype=bool))])
 def test_chains_refuse_a_room_of_the_wrong_size(words: np.ndarray, counted: np.ndarray) -> None:
     with pytest.raises(ValueError, match="room: wrong"):
         _kernel.Chains(LAYER.compiled, compiled_space(FAMILY, 0), TERMS, words, counted, 0)
@@ -140,7 +141,7 @@ def test_before_the_first_chain_there_is_no_best_mapping() -> None:
             ask()
 
 
-@pytest.mark.parametrize("name", ["units", "levels", "bandwidth_scale", "held", "coalesced", "written"])
+@pytest.mark.parametrize("name", ["units", "levels", "bandwidth_scale", "held", "coalesced", "spaces"])
 def test_a_layer_with_a_table_of_the_wrong_length_is_refused(name: str) -> None:
     layer_of(layer_table())
     with pytest.raises(ValueError, match="wrong length"):

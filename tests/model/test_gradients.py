@@ -16,12 +16,10 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.gradient.gumbel_softmax import (
     ALPHA,
     FactorPlaces,
-    RelaxedFactors,
     decode,
     draw,
     gumbel,
     places_of,
-    torch_nest,
 )
 from fadiff_mapper.gradient.loss import capacity, machine_limits, parallelism, spatial, validity
 from fadiff_mapper.inputs.load import load
@@ -68,7 +66,7 @@ def between(seed: int, *shape: int) -> torch.Tensor:
 
 
 def nest_of(here: Setting, temporal: torch.Tensor, spread: torch.Tensor) -> Nest:
-    return torch_nest(RelaxedFactors(temporal, spread), here.choices)
+    return Nest(temporal, spread, *map(torch.from_numpy, here.choices))
 
 
 def factors(here: Setting, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -174,20 +172,20 @@ def expected_factors(places: FactorPlaces, theta: torch.Tensor, noise: torch.Ten
     return expected
 
 
-def by_place(places: FactorPlaces, found: RelaxedFactors) -> torch.Tensor:
+def by_place(places: FactorPlaces, found: Nest) -> torch.Tensor:
     """Factors per place, [P, D, B]."""
     return torch.stack([(found.spatial if is_spatial else found.temporal)[level]
                         for level, is_spatial in zip(places.level, places.spatial, strict=True)])
 
 
-def drawing(here: Setting, seed: int, temperature: float) -> tuple[torch.Tensor, torch.Tensor, RelaxedFactors]:
+def drawing(here: Setting, seed: int, temperature: float) -> tuple[torch.Tensor, torch.Tensor, Nest]:
     """(theta, noise, the draw)."""
     generator = torch.Generator().manual_seed(seed)
     shape = len(here.places.level), here.places.bound.shape[1], BATCH
     theta = 3 * torch.rand(shape, generator=generator, dtype=torch.float64)
     noise = gumbel(here.places, BATCH, generator)
     theta.requires_grad_(True)
-    return theta, noise, draw(here.places, theta, noise, temperature)
+    return theta, noise, draw(here.places, theta, noise, temperature, here.choices)
 
 
 @pytest.mark.parametrize(("design", "temperature"), [("gemmini_small", 4.0), ("eyeriss_like", 0.5)])
@@ -207,7 +205,7 @@ def test_the_draw_is_discrete_and_its_gradient_that_of_the_expectation(design: s
 def test_every_draw_is_a_legal_factorization_within_the_constraints(seed: int, temperature: float, design: str) -> None:
     here = setting(design)
     _, _, found = drawing(here, seed, temperature)
-    nest = decode(found, here.choices)
+    nest = decode(found)
     assert np.array_equal(nest.temporal, found.temporal.detach().numpy())
     assert np.array_equal((nest.temporal.prod(axis=0) * nest.spatial.prod(axis=0)).T,
                           [list(here.layer.problem.bounds.values())] * BATCH)
@@ -229,11 +227,11 @@ def test_the_same_seed_gives_the_same_draw(seed: int, design: str) -> None:
 def test_a_cold_draw_stays_where_the_parameters_stand(seed: int, design: str) -> None:
     """From any nest to its parameters and back."""
     here = setting(design)
-    nest = decode(drawing(here, seed, 2.0)[2], here.choices)
+    nest = decode(drawing(here, seed, 2.0)[2])
     noise = gumbel(here.places, BATCH, torch.Generator().manual_seed(seed))
-    again = draw(here.places, theta_of(here.places, nest), noise, 1e-3)
-    assert np.array_equal(decode(again, here.choices).temporal, nest.temporal)
-    assert np.array_equal(decode(again, here.choices).spatial, nest.spatial)
+    again = draw(here.places, theta_of(here.places, nest), noise, 1e-3, here.choices)
+    assert np.array_equal(decode(again).temporal, nest.temporal)
+    assert np.array_equal(decode(again).spatial, nest.spatial)
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -241,13 +239,13 @@ def test_restarts_do_not_see_each_other(design: str) -> None:
     """The gradient of one restart is the same alone as beside others."""
     here = setting(design)
     theta, noise, found = drawing(here, 4, 1.0)
-    energy = evaluate_smooth(here.layer, torch_nest(found, here.choices)).cost.energy
+    energy = evaluate_smooth(here.layer, found).cost.energy
     together, = torch.autograd.grad(energy.log().sum(), theta)
     for row in range(BATCH):
         rows = slice(row, row + 1)
         alone = DiscreteDecisions(*(getattr(here.choices, name)[..., rows]
                                     for name in DiscreteDecisions._fields))
         one = theta.detach()[..., rows].clone().requires_grad_(True)
-        nest = torch_nest(draw(here.places, one, noise[:, :, rows], 1.0), alone)
+        nest = draw(here.places, one, noise[:, :, rows], 1.0, alone)
         gradient, = torch.autograd.grad(evaluate_smooth(here.layer, nest).cost.energy.log().sum(), one)
         assert torch.allclose(gradient[..., 0], together[..., row], rtol=1e-12)

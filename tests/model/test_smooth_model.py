@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import UNSHARED, Case, cases, switched_cases
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.gradient.gumbel_softmax import decode, draw, gumbel, places_of, torch_nest
+from fadiff_mapper.gradient.gumbel_softmax import decode, draw, gumbel, places_of
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.model.evaluate import Evaluation, NestEvaluation, evaluate_nest
@@ -115,8 +115,8 @@ def test_a_draw_costs_what_its_integers_cost(design: str) -> None:
     places, generator = places_of([space]), torch.Generator().manual_seed(0)
     theta = 2 * torch.rand(len(places.level), places.bound.shape[1], BATCH, generator=generator, dtype=torch.float64)
     choices = random_decisions(family_of(layer, [space]), BATCH, np.random.default_rng(0))
-    factors = draw(places, theta.requires_grad_(True), gumbel(places, BATCH, generator), 1.0)
-    drawn = evaluate_smooth(layer, torch_nest(factors, choices))
-    whole = evaluate_smooth(layer, tensors(decode(factors, choices)))
+    nest = draw(places, theta.requires_grad_(True), gumbel(places, BATCH, generator), 1.0, choices)
+    drawn = evaluate_smooth(layer, nest)
+    whole = evaluate_smooth(layer, tensors(decode(nest)))
     assert torch.equal(drawn.cost.energy.detach(), whole.cost.energy)
     assert torch.equal(drawn.cost.cycles.detach(), whole.cost.cycles)

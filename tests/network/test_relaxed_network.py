@@ -21,7 +21,7 @@ from fadiff_mapper.fusion.estimates import homes, layer_base
 from fadiff_mapper.fusion.group_cost import evaluate_tiles, fused_counts
 from fadiff_mapper.fusion.prices import NetworkPrice, summed
 from fadiff_mapper.fusion.segments import Segment, segments
-from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, draw
+from fadiff_mapper.gradient.gumbel_softmax import draw
 from fadiff_mapper.gradient.network_cost import LinkSigmas, RelaxedCost, aligned, relaxed_cost, sigma_weighted_counts
 from fadiff_mapper.gradient.network_descent import (
     DescentEnd,
@@ -102,9 +102,9 @@ def unfused(named: Named) -> OperatingPoint:
 
 def cost_at(network: RelaxedNetwork, start: RestartPoint, sigma: torch.Tensor, model: str = "refined") -> RelaxedCost:
     """Where the restarts begin, with a given sigma."""
-    factors = [draw(batch.places, theta, None, 0.05)
-               for batch, theta in zip(network.batches, start.thetas, strict=True)]
-    return relaxed_cost(network, sigma, factors, start.thetas, start.choices, model)
+    nests = [draw(batch.places, theta, None, 0.05, choices)
+             for batch, theta, choices in zip(network.batches, start.thetas, start.choices, strict=True)]
+    return relaxed_cost(network, sigma, nests, start.thetas, model)
 
 
 # The cost.
@@ -134,8 +134,9 @@ def test_its_derivatives_are_exact_in_all_factors_and_in_sigma(model: str, value
     inputs = [between(0.2, 0.8, len(network.ties), 4), *(between(1.1, 2.9, *shape) for shape in shapes for _ in "ts")]
 
     def function(sigma: torch.Tensor, *factors: torch.Tensor) -> torch.Tensor:
-        drawn = [RelaxedFactors(one, two) for one, two in zip(factors[::2], factors[1::2], strict=True)]
-        found = getattr(relaxed_cost(network, sigma, drawn, start.thetas, start.choices, model), value)
+        drawn = [Nest(one, two, *map(torch.from_numpy, choices))
+                 for one, two, choices in zip(factors[::2], factors[1::2], start.choices, strict=True)]
+        found = getattr(relaxed_cost(network, sigma, drawn, start.thetas, model), value)
         return torch.log(found.sum(dim=0) if value == "broken" else found)
 
     assert torch.autograd.gradcheck(function, inputs, eps=1e-6, atol=1e-5, rtol=1e-4, fast_mode=True)

@@ -16,6 +16,7 @@ from small_specs import QUICK, product, whole_space
 from fadiff_mapper import FadiffError, SearchOptions, evaluate, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.gradient.layer_descent import descend
+from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, unpack
@@ -23,11 +24,12 @@ from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.layer_family import LayerFamily, family_of, first_of
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
-from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.mapspace.build import build_mapspace
 from fadiff_mapper.search.mapspace.conflicts import check_mapping
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.refinement import POLISH_STEPS, Refinement, compiled_space
+from fadiff_mapper.search.search_many import search_all
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"
 
@@ -87,6 +89,13 @@ def test_results_are_legal_and_keep_to_the_constraints(design: str, layer: str) 
     assert check_mapping(build_mapspace(spec.arch, spec.problem, spec.constraints), result.mapping) == []
     assert evaluate(replace(spec, mapping=result.mapping)).edp == result.stats.edp
     assert "converged" in result.status
+
+
+def test_problems_on_designs_that_differ_in_the_energy_of_the_arithmetic_are_searched_apart() -> None:
+    spec = product()
+    dear = replace(spec, tables=Tables(ert=(EnergyTable("chip.MAC", {"compute": 1e6}),)))
+    cheap, costly = search_all([mapping_task(one) for one in (spec, dear)], replace(QUICK, metrics=("energy",)))
+    assert math.exp(cheap.value) < 64e6 < math.exp(costly.value)
 
 
 def test_a_fully_constrained_space_returns_that_mapping() -> None:

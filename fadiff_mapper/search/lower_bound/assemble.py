@@ -166,8 +166,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
     """
     if without_bound(layer):
         return None
-    inputs, every = bound_inputs(space, tiled), np.ones((len(space.levels), len(space.problem.dataspaces)))
-    shares = shares or LeastShares(every, every, every, 1.0, 1.0)
+    inputs, shares = bound_inputs(space, tiled), shares or LeastShares()
     states, kept = cache(partial(parallelism, space, inputs.spread)), _keepers(layer, space, over)
     if math.prod(map(len, kept)) <= MOST_CHOICES:
         bounds = [_joint_bound(layer, inputs, keep_choice(inputs, states, keepers), shares)
@@ -398,14 +397,13 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int, copied: boo
     inputs, kept = bound_inputs(space, False, True), _keepers(layer, space, never)
     if math.prod(map(len, kept)) > MOST_CHOICES or without_bound(layer):
         return None
-    every, none = np.ones(shape), np.zeros(shape)
-    shares = LeastShares(every, every, every, 1.0, 1.0)
+    every, none, shares = np.ones(shape), np.zeros(shape), LeastShares()
     whole = _energies(layer, inputs, shares)
     chip, other = every.copy(), every.copy()    # all levels but the outermost one; all but that and the home
     chip[-1], other[-1], other[home] = 0.0, 0.0, 0.0
     filled = every.copy()
     filled[home] = 0.0  # operands that stay there come in once, however often the layer runs
-    unfilled = LeastShares(every, filled, every, 1.0, 1.0)
+    unfilled = LeastShares(fills=filled)
     inner = AccessPrices(whole.read * other, whole.fill * other, whole.update * chip, whole.sums * chip)
     states = cache(partial(parallelism, space, inputs.spread))
     output = layer.projection.read_write.index(True)

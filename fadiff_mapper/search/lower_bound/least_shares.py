@@ -28,13 +28,13 @@ limit on time and memory, set by hand."""
 
 @dataclass(frozen=True)
 class LeastShares:
-    """Shares of the dense numbers of any mapping that are left, or less."""
+    """Shares of the dense numbers of any mapping that are left, or less; by default everything."""
 
-    reads: np.ndarray    # Words read, [L, T]
-    fills: np.ndarray    # Words filled, [L, T]
-    updates: np.ndarray  # Words updated, [L, T]
-    computes: float      # Multiply-accumulates that happen
-    instances: float     # Instances in use
+    reads: np.ndarray | float = 1.0    # Words read, [L, T]
+    fills: np.ndarray | float = 1.0    # Words filled, [L, T]
+    updates: np.ndarray | float = 1.0  # Words updated, [L, T]
+    computes: float = 1.0              # Multiply-accumulates that happen
+    instances: float = 1.0             # Instances in use
 
 
 def least_shares(design: SparseDesign) -> LeastShares:

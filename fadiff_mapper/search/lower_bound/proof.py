@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.base.deadline import Over, in_time, never
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.spec import metric_of
 from fadiff_mapper.kernel import _kernel
@@ -43,8 +43,8 @@ SOON = 200_000
 TOLERANCE = _kernel.PROOF_TOLERANCE
 """Share by which a mapping must be better to count as better, as sums differ in their last bits."""
 
-Loops = tuple[tuple[tuple[float, ...], tuple[int, ...]], ...]
-"""Temporal loops of the outermost levels, the outermost first: factors and order of each, by dimension."""
+Loops = tuple[_kernel.LevelLoops, ...]
+"""Temporal loops of the outermost levels, the outermost first."""
 
 Layout = tuple[tuple[int, ...], tuple[bool, ...]]
 """Spatial loops of all levels, [L * D] each: dimensions from the innermost loop outwards, and by dimension whether its
@@ -223,9 +223,8 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
             continue
         bounded, children = core.divided(outer, min(limit, found))
         parts += bounded
-        for below, factors, order in children:
-            heapq.heappush(heap, (max(below, bound), number := number + 1, scheme,
-                                  (*outer, (tuple(factors), tuple(order)))))
+        for below, loops in children:
+            heapq.heappush(heap, (max(below, bound), number := number + 1, scheme, (*outer, loops)))
     # what was left out reaches the limit, which only falls
     limit = value * (1 - TOLERANCE) / (1 + gap)
     short = [bound for bound in (stuck, *(bound for bound, *_ in heap[:1])) if bound < limit]
@@ -236,14 +235,13 @@ ALL = 1 << 60
 """A budget without an end."""
 
 
-def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, gap: float,
-                over: Over = never) -> dict[str, Any]:
+def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, gap: float) -> dict[str, Any]:
     """The certificate that no mapping of a map space is better than a given one by more than a gap.
 
     Returns plain data: the mapping with its value, the limit that others were held to, and the parts below it. A part
     has its bound and the parts that it is divided into, of which those at the limit or above it are left out; or, once
     all its loops are fixed, the least value of its mappings and how many there are. Raises FadiffError if a mapping is
-    below the limit, or some are not evaluated; OutOfTime.
+    below the limit, or some are not evaluated.
     """
     if layer.machine.element_words is not None:
         raise FadiffError("certificate: found bits of tensors, which its checker does not know; accepted: a problem "
@@ -251,12 +249,11 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
     value = value_of(layer, nest, metric)
     limit, core, levels = value * (1 - TOLERANCE) / (1 + gap), core_of(layer, space, metric), len(space.levels)
 
-    def divided(scheme: Scheme, placed: list[Layout],
-                outer: list[tuple[list[float], list[int]]]) -> list[dict[str, Any]]:
+    def divided(scheme: Scheme, placed: list[Layout], outer: Loops) -> list[dict[str, Any]]:
         parts = []
-        for bound, factors, order in in_time(core.divided(outer, limit)[1], over):
-            inner = [*outer, (factors, order)]
-            part: dict[str, Any] = {"bound": bound, "factors": [int(factor) for factor in factors], "order": order}
+        for bound, loops in core.divided(outer, limit)[1]:
+            inner = (*outer, loops)
+            part: dict[str, Any] = {"bound": bound, "factors": list(map(int, loops.factors)), "order": loops.order}
             if len(inner) < levels - 1:
                 part["parts"] = divided(scheme, placed, inner)
             else:
@@ -269,12 +266,12 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
         return parts
 
     found = []
-    for scheme in in_time(schemes(space), over):
+    for scheme in schemes(space):
         placed = layouts(space, scheme)
         bound = core.begin(scheme.spatial, scheme.keep, placed)
         if bound < limit:
             spatial, keep = (np.reshape(values, (levels, -1)).tolist() for values in (scheme.spatial, scheme.keep))
-            found.append({"bound": bound, "spatial": spatial, "keep": keep, "parts": divided(scheme, placed, [])})
+            found.append({"bound": bound, "spatial": spatial, "keep": keep, "parts": divided(scheme, placed, ())})
     return {"version": 1, "metric": metric, "gap": gap, "value": value, "limit": limit,
             "bounds": dict(space.problem.bounds),
             "mapping": {**{name: getattr(nest, name)[..., 0].astype(int).tolist() for name in
