@@ -42,15 +42,13 @@ class StraightThrough(torch.autograd.Function):
     """Forward the drawn divisors, backward the derivative of their expectation under the softmax."""
 
     @staticmethod
-    def forward(ctx: Any, theta: torch.Tensor, noise: np.ndarray | None, temperature: float, member: np.ndarray,
-                divisor: np.ndarray, completable: np.ndarray, left: np.ndarray, start: np.ndarray) -> torch.Tensor:
-        """Draws the divisors, [P, D, B], for theta [P, D, B] and noise [P, D, B, N] in float32 (None: none).
-
-        The tables are those of `FactorPlaces`; `ctx` keeps the derivatives for `backward`.
-        """
+    def forward(ctx: Any, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float,
+                places: FactorPlaces) -> torch.Tensor:
+        """Draws the divisors as `draw` does, [P, D, B]; `ctx` keeps the derivatives for `backward`."""
         hard, slope = np.empty(theta.shape), np.empty(theta.shape)
-        _kernel.draw_columns(np.ascontiguousarray(theta.detach().numpy()), noise, ALPHA, temperature, member, divisor,
-                             completable, left, start, hard, slope)
+        _kernel.draw_columns(np.ascontiguousarray(theta.detach().numpy()), None if noise is None else noise.numpy(),
+                             ALPHA, temperature, places.member_of(theta.shape[-1]).numpy(), places.divisor,
+                             places.completable, places.left, places.start, hard, slope)
         ctx.save_for_backward(torch.from_numpy(slope))
         return torch.from_numpy(hard)
 
@@ -126,9 +124,7 @@ def draw(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, 
     differentiable in theta backward.
     """
     member = places.member_of(theta.shape[-1])
-    passed: torch.Tensor = StraightThrough.apply(  # type: ignore[no-untyped-call]
-        theta, None if noise is None else noise.numpy(), temperature, member.numpy(), places.divisor,
-        places.completable, places.left, places.start)
+    passed: torch.Tensor = StraightThrough.apply(theta, noise, temperature, places)  # type: ignore[no-untyped-call]
     # The residual factor is a quotient: its gradient follows from the product being equal to the bound.
     residual = places.residual[member].permute(1, 2, 0) > 0
     others = torch.where(residual, torch.ones_like(passed), passed).prod(dim=0)

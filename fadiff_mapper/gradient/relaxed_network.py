@@ -201,21 +201,16 @@ def _link_ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
     blank: CarriedDim = (0, 0, 0, 1, 1, 1, True)
     table = np.array([[*row, *[blank] * (width - len(row))] for row in rows], dtype=np.float64)
     mine, theirs, stride, reach, extent, bound, loose = np.moveaxis(table.reshape(len(rows), width, len(blank)), -1, 0)
-    written, lying = [], []
-    for _, _, segment in links:
+    ends, sizes = np.empty((3, len(links)), dtype=np.int64), np.empty((3, len(links)))
+    for tie, (producer, consumer, segment) in enumerate(links):
         (before, after), (link,) = segment.problems, segment.links
-        written.append(after.tensor_size(space_of(after, link.tensor)) / before.tensor_size(before.output)
-                       if link.written_pooled else float(link.written))  # for readers outside
+        ends[:, tie] = producer, consumer, after.dataspace_names().index(link.tensor)
+        written = (after.tensor_size(space_of(after, link.tensor)) / before.tensor_size(before.output)
+                   if link.written_pooled else link.written)  # for readers outside
         pooled = prod(1 / slide.stride for slide in link.pooled.values()) if link.lies_pooled else 1.0
-        lying.append(pooled * (1 + float(link.company)))
+        sizes[:, tie] = written, pooled * (1 + float(link.company)), 1 - float(link.elsewhere)
     return LinkTies(
-        np.array([producer for producer, _, _ in links], dtype=np.int64),
-        np.array([consumer for _, consumer, _ in links], dtype=np.int64),
-        np.array([segment.problems[1].dataspace_names().index(segment.links[0].tensor) for _, _, segment in links],
-                 dtype=np.int64),
-        np.array(written, dtype=np.float64), np.array([segment.links[0].beside for _, _, segment in links], dtype=bool),
-        np.array(lying, dtype=np.float64),
-        np.array([1 - float(segment.links[0].elsewhere) for _, _, segment in links], dtype=np.float64),
+        *ends, sizes[0], np.array([segment.links[0].beside for _, _, segment in links], dtype=bool), *sizes[1:],
         mine.astype(np.int64), theirs.astype(np.int64), stride.copy(), reach.copy(), extent.copy(), bound.copy(),
         np.arange(width) < np.array([len(row) for row in rows], dtype=np.int64).reshape(-1, 1), loose.astype(bool))
 

@@ -157,6 +157,8 @@ class Chains:
 
 PROOF_TOLERANCE: float
 
+class OpenLoops(_Table): ...
+
 class LevelLoops:
     """Temporal loops of one level, as a prover chose them, [D] each."""
 
@@ -166,12 +168,10 @@ class LevelLoops:
 class Prover:
     """Bounds parts of a map space and searches them; `outer` are the loops of the outermost levels.
 
-    Built with the bounds, the temporal factors of each level and dimension, the order of each level's loops as inner,
-    free and outer ones, and the metric.
+    Built with the bounds, what is open in time, and the metric.
     """
 
-    def __init__(self, layer: Layer, bounds: list[float], factors: list[list[list[float]]],
-                 orders: list[tuple[list[int], list[int], list[int]]], metric: Metric) -> None: ...
+    def __init__(self, layer: Layer, bounds: list[float], open: OpenLoops, metric: Metric) -> None: ...
     # Takes up a scheme: spatial factors [L * D], levels that keep each data space [L * T], layouts. Returns its bound.
     def begin(self, spatial: Sequence[float], keep: Sequence[bool],
               layouts: Sequence[tuple[Sequence[int], Sequence[bool]]]) -> float: ...

@@ -103,18 +103,12 @@ struct Point {
 
     Point(const Layer& layer) : mapping(layer), number(std::size_t(layer.places()) * layer.dims) {}
 
-    void set(const MapSpace& space, int place, int d, Number value) {
+    // A factor by the number of its divisor; with residuals the factor itself, and the iterations of its last run.
+    void set(const MapSpace& space, int place, int d, int value, int last = 0) {
         const std::size_t at = std::size_t(place) * space.dims + d;
-        number[at] = value;
-        mapping.factor[at] = space.divisor[std::size_t(d) * space.width + value];
-        mapping.looping[place] = (mapping.looping[place] & ~(Dims(1) << d)) | Dims(value > 0) << d;
-    }
-    // A factor that needs not divide its bound, and the iterations of its last run.
-    void set_any(const MapSpace& space, int place, int d, double factor, double last) {
-        const std::size_t at = std::size_t(place) * space.dims + d;
-        mapping.factor[at] = factor;
-        mapping.last[at] = last;
-        mapping.looping[place] = (mapping.looping[place] & ~(Dims(1) << d)) | Dims(factor > 1) << d;
+        if (space.residual()) mapping.factor[at] = value, mapping.last[at] = last;
+        else number[at] = Number(value), mapping.factor[at] = space.divisor[std::size_t(d) * space.width + value];
+        mapping.looping[place] = (mapping.looping[place] & ~(Dims(1) << d)) | Dims(mapping.factor[at] > 1) << d;
     }
     Number get(const MapSpace& space, int place, int d) const { return number[std::size_t(place) * space.dims + d]; }
     void lay_out(const MapSpace& space, int level, const Layout& layout) {
@@ -148,9 +142,7 @@ using Changes = std::vector<Change>;
 
 inline void apply(const MapSpace& space, const Change& change, Point& point) {
     switch (change.kind) {
-        case Change::FACTOR:
-            if (space.residual()) return point.set_any(space, change.at, change.of, change.to, change.last);
-            return point.set(space, change.at, change.of, Number(change.to));
+        case Change::FACTOR: return point.set(space, change.at, change.of, change.to, change.last);
         case Change::ORDER: return point.put_in_order(space, change.at, space.orders[change.at][change.to]);
         case Change::LAYOUT: return point.lay_out(space, change.at, space.layouts[change.at][change.to]);
         case Change::KEEP: point.mapping.keep[std::size_t(change.at) * space.tensors + change.of] = std::uint8_t(change.to);

@@ -53,7 +53,8 @@ constexpr Shift ANYWHERE{-1, -1};
 
 // A random item that passes a test, -1 where none does.
 template <typename Test>
-static int pick(const std::vector<int>& items, Random& random, std::vector<int>& passing, Test test) {
+static int pick(const std::vector<int>& items, Random& random, Test test) {
+    std::vector<int>& passing = random.passing;
     passing.resize(items.size());
     int some = 0;
     for (int item : items) {  // without a branch, which could not be predicted
@@ -96,7 +97,7 @@ static Shift shift(const MapSpace& space, Shift back, Random& random, Point& poi
     const Number* larger = space.products(dim, part);
     const auto more = [&, d = dim](int target) { return larger[point.get(space, target, d)]; };
     const int target = back.source >= 0 ? (can_take(space, back.source, dim, more(back.source)) ? back.source : -1)
-        : pick(space.growable[dim], random, random.passing, [&, d = dim, from = source](int p) { return (p != from) & can_take(space, p, d, more(p)); });
+        : pick(space.growable[dim], random, [&, d = dim, from = source](int p) { return (p != from) & can_take(space, p, d, more(p)); });
     if (target < 0) return ANYWHERE;
     change(space, {Change::FACTOR, target, dim, more(target)}, point, changes);
     change(space, {Change::FACTOR, source, dim, left[part]}, point, changes);
@@ -119,7 +120,7 @@ static Number draw_share(const MapSpace& space, int place, int other, int d, Num
 static void divide_anew(const MapSpace& space, Random& random, Point& point, Changes& changes) {
     const auto [place, dim] = pick_loop(space, &point, -1, random);
     if (place < 0) return;
-    const int other = pick(space.growable[dim], random, random.passing, [from = place](int p) { return p != from; });
+    const int other = pick(space.growable[dim], random, [from = place](int p) { return p != from; });
     if (other < 0) return;
     for (const int d : members(point.mapping.looping[place] | point.mapping.looping[other])) {
         if (d != dim && random.uniform() >= DIVIDE_TOO) continue;
@@ -215,7 +216,7 @@ static void set_anew(const MapSpace& space, Random& random, Point& point, Change
     const double choices[] = {std::ceil(left / runs), old + 1, old - 1, space.most[std::size_t(place) * space.dims + d]};
     const double now = factors[place] = limited(space, place, d, choices[random.below(4)]);
     const auto is_other = [own = place](int p) { return p != own; };
-    const int other = random.uniform() < MADE_UP ? pick(space.growable[d], random, random.passing, is_other) : -1;
+    const int other = random.uniform() < MADE_UP ? pick(space.growable[d], random, is_other) : -1;
     if (other >= 0) {
         const double exact = old * factors[other] / now;
         factors[other] = limited(space, other, d, random.uniform() < MADE_UP_IN_FULL ? std::ceil(exact) : std::floor(exact));

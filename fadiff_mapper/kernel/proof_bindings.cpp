@@ -14,22 +14,15 @@ void check_order(const std::uint8_t* order, std::size_t size, int dims, const ch
     check(int(size) == dims && each_dimension_once(order, 1, dims), what);
 }
 
-std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> bounds,
-                                        const std::vector<std::vector<std::vector<double>>>& factors,
-                                        const std::vector<std::tuple<Names, Names, Names>>& orders, Metric metric) {
+std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric) {
     const std::size_t levels = layer.levels, dims = layer.dims;
-    check(bounds.size() == dims && factors.size() == levels && orders.size() == levels && metric != Metric::SHARE, "loops");
-    OpenLoops open;
+    check(bounds.size() == dims && open.factors.size() == levels * dims && metric != Metric::SHARE, "loops");
+    for (const auto& own : open.factors)
+        for (double factor : own) check(factor >= 1, "factors");
+    for (const auto* part : {&open.inner, &open.between, &open.outer}) check(part->size() == levels, "orders");
     for (std::size_t level = 0; level < levels; ++level) {
-        check(factors[level].size() == dims, "factors");
-        for (const auto& own : factors[level]) {
-            for (double factor : own) check(factor >= 1, "factors");
-            open.factors.push_back(own);
-        }
-        const auto& [inner, between, outer] = orders[level];
-        open.inner.push_back(inner), open.between.push_back(between), open.outer.push_back(outer);
-        Names all = inner;
-        all.insert(all.end(), between.begin(), between.end()), all.insert(all.end(), outer.begin(), outer.end());
+        Names all = open.inner[level];
+        for (const auto* part : {&open.between, &open.outer}) all.insert(all.end(), (*part)[level].begin(), (*part)[level].end());
         check_order(all.data(), all.size(), layer.dims, "orders");
     }
     return std::make_unique<OneCall<Prover>>(layer, std::move(bounds), std::move(open), metric);
@@ -69,7 +62,10 @@ py::tuple search(Prover& prover, const std::vector<LevelLoops>& outer, double li
 }  // namespace
 
 void add_prover(py::module_& module) {
+    using std::pair;
     module.attr("PROOF_TOLERANCE") = PROOF_TOLERANCE;
+    add_table(module, "OpenLoops", pair("factors", &OpenLoops::factors), pair("inner", &OpenLoops::inner),
+              pair("between", &OpenLoops::between), pair("outer", &OpenLoops::outer));
     py::class_<LevelLoops>(module, "LevelLoops")
         .def_readonly("factors", &LevelLoops::factor).def_readonly("order", &LevelLoops::order);
     py::class_<OneCall<Prover>>(module, "Prover")

@@ -216,6 +216,7 @@ public:
             });
             ++walked;
         }
+        skipping[level] = true;
         share[level] = 1;
         for (const auto& own : shares) share[level] *= own.second;
     }
@@ -249,6 +250,7 @@ public:
 
     double most[MOST_LEVELS + 1][2];  // along X and Y; whole numbers are cut off at each step
     double share[MOST_LEVELS + 1];    // in use on average
+    bool skipping[MOST_LEVELS + 1] = {};
 
 private:
     // Whether the level that sends tiles of a data space to a unit stores them in a format.
@@ -296,31 +298,28 @@ bool skip_instances(const SparseDesign& design, const Workspace& dense, int lane
         spaces.emplace_back(design, dense, tiles, lane, t, met);
         spaces.back().leave_out_empty_tiles();
     }
-    std::vector<std::uint8_t> skips(std::size_t(layer.levels + 1) * layer.tensors);
     for (int level = 0; level < layer.levels; ++level)
         for (const Choice& choice : design.levels[level].spatial_skipping) {
             const auto& [target, leaders] = choice[0];
             spaces[target].skip(level, leaders);
-            skips[std::size_t(level) * layer.tensors + target] = true;
         }
     for (int t = 0; t < layer.tensors; ++t) {
-        bool skipping[MOST_LEVELS + 1] = {};
-        for (int level = 0; level < layer.levels; ++level) skipping[level] = skips[std::size_t(level) * layer.tensors + t];
-        spaces[t].hand_inwards(skipping, true);
-        if (!spaces[t].fits()) return false;
+        UnitInstances& own = spaces[t];
+        own.hand_inwards(own.skipping, true);
+        if (!own.fits()) return false;
         for (int unit = 0; unit <= layer.levels; ++unit) {
             Instances& use = tiles.instances[std::size_t(unit) * layer.tensors + t];
             const double spanned = dense.tiles.used_x[unit][lane] * dense.tiles.used_y[unit][lane];
-            use.x.set(lane, spaces[t].most[unit][0]), use.y.set(lane, spaces[t].most[unit][1]);
-            use.average.set(lane, spanned * spaces[t].share[unit]);
+            use.x.set(lane, own.most[unit][0]), use.y.set(lane, own.most[unit][1]);
+            use.average.set(lane, spanned * own.share[unit]);
         }
         for (int level = 0; level < layer.levels; ++level) {
-            if (!skipping[level]) continue;
+            if (!own.skipping[level]) continue;
             Savings& savings = tiles.savings[std::size_t(level) * layer.tensors + t];
             if ((savings.lanes >> lane & 1) && savings.probability[lane] != 0) return false;
             savings.spatial = true;
             savings.lanes |= 1u << lane;
-            savings.probability.set(lane, 1 - spaces[t].share[level]);
+            savings.probability.set(lane, 1 - own.share[level]);
         }
     }
     return true;

@@ -24,7 +24,7 @@ from fadiff_mapper.model.energy_latency import summed_cost, used_clusters
 from fadiff_mapper.model.evaluate import EXACT, Evaluation, SparseEvaluation
 from fadiff_mapper.model.legality import NOWHERE, limits, rejection, violations
 from fadiff_mapper.model.sparse_design import KINDS, SparseDesign, millionths
-from fadiff_mapper.model.sparse_savings import Saving, read_savings, sparse_usage
+from fadiff_mapper.model.sparse_savings import GATED, SKIPPED, Saving, read_savings, sparse_usage
 from fadiff_mapper.model.sparse_tiles import StoredTile, ordered_sum, stored_mapping
 
 WRAP = 2 ** 64
@@ -33,8 +33,8 @@ TOLERANCE = 0.00001
 """By how much Timeloop lets a probability leave [0, 1]."""
 READ, FILL, UPDATE = range(3)
 """Positions in `sparse_design.ACCESSES`."""
-ACTUAL, GATED = range(2)
-"""Positions in `sparse_design.KINDS` of the kinds that take a cycle."""
+ACTUAL = 0
+"""Position in `sparse_design.KINDS`, as `GATED` and `SKIPPED`."""
 
 VECTOR_THRESHOLDS = _kernel.VECTOR_THRESHOLDS
 """Words per vector access -> blocks of a tile from which on compressed words are taken to fill their blocks, by the
@@ -288,18 +288,12 @@ def saved_computes(algorithmic: int, operands: Sequence[Operand], *, gates: bool
         nonzero, other = min(max(nonzero, 0.0), 1.0), min(max(other, 0.0), 1.0)
         states.append((nonzero, 0.0, other) if operand.has_metadata else (nonzero, other, 0.0))
     (nonzero_a, zero_a, absent_a), (nonzero_b, zero_b, absent_b) = states
-    actual, gated, skipped = everything * (nonzero_a * nonzero_b), 0.0, 0.0
-    on_zero = everything * (nonzero_a * zero_b + zero_a * nonzero_b)
-    alone = everything * (nonzero_a * absent_b + absent_a * nonzero_b)
-    both_zero = everything * (zero_a * zero_b)
-    zero_alone = everything * (zero_a * absent_b + absent_a * zero_b)
-    for amount, partnerless in ((on_zero, False), (alone, True), (both_zero, False), (zero_alone, True)):
-        if partnerless and skips:
-            skipped += amount
-        elif gates:
-            gated += amount
-        else:
-            actual += amount
+    computes = [everything * (nonzero_a * nonzero_b), 0.0, 0.0]  # by kind
+    for probability, alone in (
+            (nonzero_a * zero_b + zero_a * nonzero_b, False), (nonzero_a * absent_b + absent_a * nonzero_b, True),
+            (zero_a * zero_b, False), (zero_a * absent_b + absent_a * zero_b, True)):
+        computes[SKIPPED if alone and skips else GATED if gates else ACTUAL] += everything * probability
+    actual, gated, skipped = computes
     absent = everything * (absent_a * absent_b)
     if not int(abs(skipped + actual + gated + absent - everything)) < everything * TOLERANCE:
         raise FadiffError("Timeloop aborts: no computes are left, as some level saves every access")

@@ -183,13 +183,11 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
     return Stats(
         cycles=cycles, computes=computes, utilization=done / unit.instances / cycles if cycles else 0.0,
         energy_pj=float(evaluation.energy[row]), network_energy_pj=float(evaluation.network.total[row]),
-        arithmetic={"name": unit.name, "instances": unit.instances} | ({
-            "utilized_instances": int(use.expansion_x[0, row] * use.expansion_y[0, row]),
-            "cycles": int(use.compute_cycles[row]), "computes": computes} if sparse is None else {
-            "cycles": int(use.compute_cycles[row]),
-            "utilized_instances": int(use.expansion_x[0, row] * use.expansion_y[0, row]),
-            "utilized_instances_average": int(sparse.average[0].max()), "computes": {
-                "algorithmic": computes, **dict(zip(KINDS, sparse.computes, strict=True))}}) | {
+        arithmetic={"name": unit.name, "instances": unit.instances,
+                    "utilized_instances": int(use.expansion_x[0, row] * use.expansion_y[0, row]),
+                    "cycles": int(use.compute_cycles[row])} | ({"computes": computes} if sparse is None else {
+            "utilized_instances_average": int(sparse.average[0].max()),
+            "computes": {"algorithmic": computes, **dict(zip(KINDS, sparse.computes, strict=True))}}) | {
             "energy_pj": float(evaluation.cost.compute_energy[row])},
         levels=levels,
         networks=sorted((_network(layer, evaluation, number, row) for number in range(len(layer.interconnects))),

@@ -176,12 +176,12 @@ def value_of(layer: PreparedLayer, nest: Nest, metric: str) -> float:
 
 def core_of(layer: PreparedLayer, space: MapSpace, metric: str) -> _kernel.Prover:
     """The compiled part of a proof."""
-    names = space.problem.dimensions
-    orders = [([names.index(name) for name in loops.inner], [names.index(name) for name in loops.between],
-               [names.index(name) for name in loops.outer]) for loops in (level.temporal for level in space.levels)]
+    names, loops = space.problem.dimensions, [level.temporal for level in space.levels]
+    orders = {part: [list(map(names.index, getattr(own, part))) for own in loops]
+              for part in ("inner", "between", "outer")}
+    factors = [own.choices[name] for own in loops for name in names]
     return _kernel.Prover(layer.compiled, [float(bound) for bound in space.problem.bounds.values()],
-                          [[[float(factor) for factor in level.temporal.choices[name]] for name in names]
-                           for level in space.levels], orders, _kernel.Metric.__members__[metric])
+                          _kernel.OpenLoops(factors=factors, **orders), _kernel.Metric.__members__[metric])
 
 
 def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap: float = 0.0, over: Over = never,
