@@ -222,12 +222,12 @@ def _there(group: FusedGroup, holder: tuple[int, str], reader: tuple[int, str], 
     """Whether a layer's operand (its position and data space) has in each step of a loop what a later layer reads."""
     def touched(place: int, name: str) -> list[tuple[int | None, range]]:
         """Rank that the loop moves, and its points, step by step; for none `range(1)` in steps with work."""
-        problem, cut = group.layers[place].problem, all_steps[place].cut[loop]
+        problem, cut, spans = group.layers[place].problem, all_steps[place].cut[loop], all_steps[place].spans[loop]
         space = space_of(problem, name)
-        moves = cut is not None and cut in space.dimensions
-        index, rank = moved_rank(space, cut) if moves and cut is not None else (None, ())
-        return [(index, touched_points(rank, problem, cut, span.done) if moves and cut is not None
-                 else range(min(len(span.done), 1))) for span in all_steps[place].spans[loop]]
+        if cut is None or cut not in space.dimensions:
+            return [(None, range(min(len(span.done), 1))) for span in spans]
+        index, rank = moved_rank(space, cut)
+        return [(index, touched_points(rank, problem, cut, span.done)) for span in spans]
 
     kept = group.loops[loop].dim in group.layers[holder[0]].operands[holder[1]].across
     for (mine, there), (theirs, read) in zip(touched(*holder), touched(*reader), strict=True):

@@ -83,8 +83,7 @@ class Segment(LayerTree):
     repeat: int  # how often the group runs
     # for each layer its runs within one run of the group, where its problem is that of all of them
     runs: tuple[int, ...] = ()
-    # for each link the window through which the next layer reads, by dimension of the producer; empty: they are worked
-    # out
+    # for each link the window through which the next layer reads, by dimension of the producer
     slides: tuple[Mapping[str, WindowSlide], ...] = ()
     residuals: tuple[ResidualOperand, ...] = ()  # operands of sums behind its layers that could be read on the chip
     # positions of the links whose tensor has no reader outside the group but those sums
@@ -92,11 +91,6 @@ class Segment(LayerTree):
     shared: tuple[SharedOperand, ...] = ()  # operands that its layers have in common
     # equal for segments with the same candidates at the same cost, among those that `segments` lists together
     key: int = -1
-
-    def __post_init__(self) -> None:
-        if len(self.slides) < len(self.links):
-            object.__setattr__(self, "slides", tuple(
-                _slides(link, self.problems[self.reader(index)]) for index, link in enumerate(self.links)))
 
     @cached_property
     def cuts(self) -> dict[str, list[str | None]]:
@@ -293,7 +287,7 @@ class _SegmentParts:
             between = tuple(self.operators[name] for name in link.through if name in self.operators)
             own = replace(_group_link(link, producer, apart), operators=between, distance=distance)
             whole = frozenset(map(_dimension, link.whole)) - own.running
-            self.links[key] = (own, _slides(own, consumer.problem), whole), self.number(
+            self.links[key] = (own, slides_of(own, consumer.problem), whole), self.number(
                 (own.tensor, tuple(own.dims.items()), tuple(own.padding.items()), tuple(own.pooled.items()),
                  own.written, tuple(own.between.items()), own.whole, own.elsewhere, own.company, whole, own.running,
                  own.causal, own.distance, tuple(operator.key for operator in own.operators)))
@@ -359,7 +353,7 @@ def shared_operands(names: Sequence[str], links: Sequence[NetworkLink], layers: 
     return tuple(found)
 
 
-def _slides(link: FusedLink, reader: Problem) -> dict[str, WindowSlide]:
+def slides_of(link: FusedLink, reader: Problem) -> dict[str, WindowSlide]:
     """The windows through which a layer reads what a link leads to it, by dimension of the producer."""
     return {own: read_slide(reader, link, theirs) for own, theirs in link.dims.items()}
 

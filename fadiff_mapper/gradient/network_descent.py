@@ -318,8 +318,7 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
         if stopped():
             break
         _, sizes = proposed.setdefault(segment.key, (segment, {}))
-        tied = all(pair in network.tie_of for pair in pairwise(segment.nodes))  # no tie: layers run unequally often
-        if not tied:
+        if any(pair not in network.tie_of for pair in pairwise(segment.nodes)):  # layers run unequally often
             continue
         fused = (ended.sigma[[network.tie_of[pair] for pair in pairwise(segment.nodes)]] > FUSED).all(axis=0)
         nest = ended.nests[network.site_of[segment.nodes[-1]]]

@@ -152,8 +152,7 @@ def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str,
     first_of: dict[object, tuple[str, ...]] = {}
     runs: list[list[str]] = []
     for names in chains:
-        runs.append([names[0]])
-        for before, after in pairwise(names):
+        for before, after in pairwise(("", *names)):
             if (before, after) in pairs:
                 runs[-1].append(after)
             else:

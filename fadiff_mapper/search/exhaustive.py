@@ -75,7 +75,7 @@ def exhaust(task: MappingTask, options: SearchOptions, *, watcher: Watcher | Non
     empty, OutOfTime before the first mapping.
     """
     space, state = task.space, SearchState([task], options, watcher, stopped, deadline)
-    total, done, status = count(space), 0, ""
+    total, done = count(space), 0
     if not total:
         raise FadiffError(f"{space.problem.name}: no mapping can meet the constraints: no spatial loops are left")
     if task.given:
@@ -92,7 +92,7 @@ def exhaust(task: MappingTask, options: SearchOptions, *, watcher: Watcher | Non
             reason = "interrupted" if state.stopped() else f"out of time after {options.time_limit:g} s"
             status = f"{reason}: the best of {done} of {total} mappings"
             break
-    if not status:
+    else:
         status = (f"optimal: all {total} mappings evaluated" if state.best[0] < ILLEGAL
                   else f"proved: none of all {total} mappings is legal")
     return replace(state.outcome(0, status), evaluations=done)

@@ -163,9 +163,6 @@ def check_options(options: SearchOptions) -> None:
         if getattr(options, name) not in accepted:
             raise FadiffError(f"{name}: found {getattr(options, name)!r}; accepted: {listed(accepted)}")
     exhaustive = options.method == "exhaustive"
-    if options.imperfect and exhaustive:
-        raise FadiffError("imperfect: found with the method exhaustive; accepted: one of them, as residual factors are "
-                          "not enumerated")
     refuse_model_without_gradient(options.model, options.method)
     if exhaustive and options.effort != "full":
         raise FadiffError(f"effort: found {options.effort!r} with the method exhaustive, which evaluates all mappings; "
@@ -175,10 +172,12 @@ def check_options(options: SearchOptions) -> None:
     check_gap(options.gap)
     if options.gap and not options.prove:
         raise FadiffError("gap: found without prove; accepted: both, or neither")
-    for name, found in (("imperfect factors", options.imperfect), ("the method exhaustive", exhaustive),
-                        ("a calibration", options.calibration is not None)):
-        if options.prove and found:
-            raise FadiffError(f"proof: found with {name}; accepted: one of them")
+    others = (("imperfect factors", options.imperfect), ("the method exhaustive", exhaustive),
+              ("a calibration", options.calibration is not None))
+    for name, asked, apart in (("proof", options.prove, others), ("imperfect", options.imperfect, others[1:])):
+        for other, found in apart:
+            if asked and found:
+                raise FadiffError(f"{name}: found with {other}; accepted: one of them")
     if not isinstance(options.metrics, list | tuple):
         raise FadiffError(f"metric: found {options.metrics!r}; accepted: {listed(METRICS)}, or a list of them")
     for metric in options.metrics:
@@ -187,8 +186,6 @@ def check_options(options: SearchOptions) -> None:
     if len(set(options.metrics)) < len(options.metrics):
         raise FadiffError(f"metric: found {listed(options.metrics)}; accepted: each metric once")
     if options.calibration is not None:
-        if options.imperfect:
-            raise FadiffError("imperfect: found with a calibration; accepted: one of them")
         refuse_calibration_without_cycles(options.priorities)
 
 

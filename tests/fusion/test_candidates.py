@@ -42,7 +42,7 @@ from fadiff_mapper.fusion.estimates import (
 )
 from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.fusion.prices import NetworkPrice, WordCosts, summed
-from fadiff_mapper.fusion.segments import Segment, segments
+from fadiff_mapper.fusion.segments import Segment, segments, slides_of
 from fadiff_mapper.fusion.tile_steps import intermediate_words, operand_words, outlasting_words, space_of
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -86,9 +86,11 @@ workload:
 """
 
 
-def segment_of(fused: FusedGroup) -> Segment:
-    return Segment(("first", "second"), tuple(layer.problem for layer in fused.layers),
-                   tuple(FusedLink("Inputs", ONWARDS, Stay("")) for _ in fused.links), (frozenset(),), 1)
+def segment_of(fused: FusedGroup, links: Sequence[FusedLink] | None = None) -> Segment:
+    problems = tuple(layer.problem for layer in fused.layers)
+    links = tuple(FusedLink("Inputs", ONWARDS, Stay("")) for _ in fused.links) if links is None else tuple(links)
+    return Segment(tuple("abcd"[:len(problems)]), problems, links, (frozenset(),) * len(links), 1,
+                   slides=tuple(map(slides_of, links, problems[1:])))
 
 
 def costs(written: float, bandwidth: float) -> WordCosts:
@@ -143,7 +145,7 @@ def test_cuts_behind_a_pool_add_up_to_what_the_steps_do(p: int, across: str, poo
     fused = group([conv("first", C=2, M=3, P=rows, R=3), conv("second", C=3, M=2, P=6, R=3)], [("P", p)], across)
     links = (replace(fused.links[0], pooled={"P": pool}),)
     fused = replace(fused, links=links)
-    segment = replace(segment_of(fused), links=links, slides=())
+    segment = segment_of(fused, links)
     closed = closed_forms(segment, [("P", p)], [across], 0, "Outputs", across)
     layer, steps = fused.layers[0], layer_steps(fused)[0]
     (cut,), (spans,) = closed["loops"], steps.spans
@@ -162,7 +164,7 @@ def test_cuts_of_long_groups_know_the_largest_step(p: int, kept: list[bool], pad
     links = tuple(replace(link, stay=replace(link.stay, across=frozenset("P" * keeps)))
                   for link, keeps in zip(fused.links, kept, strict=True))
     fused = replace(fused, links=links)
-    segment = Segment(tuple("abcd"), tuple(layer.problem for layer in fused.layers), links, (frozenset(),) * 3, 1)
+    segment = segment_of(fused, links)
     for index, steps in enumerate(layer_steps(fused)):
         (cut,) = closed_forms(segment, [("P", p)], [link.stay.across for link in links], index, "Outputs")["loops"]
         (spans,) = steps.spans
