@@ -209,7 +209,8 @@ def _link_ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
         pooled = prod(1 / slide.stride for slide in link.pooled.values()) if link.lies_pooled else 1.0
         sizes[:, tie] = written, pooled * (1 + float(link.company)), 1 - float(link.elsewhere)
     return LinkTies(
-        *ends, sizes[0], np.array([segment.links[0].beside for _, _, segment in links], dtype=bool), *sizes[1:],
+        ends[0], ends[1], ends[2], sizes[0],
+        np.array([segment.links[0].beside for _, _, segment in links], dtype=bool), sizes[1], sizes[2],
         mine.astype(np.int64), theirs.astype(np.int64), stride.copy(), reach.copy(), extent.copy(), bound.copy(),
         np.arange(width) < np.array([len(row) for row in rows], dtype=np.int64).reshape(-1, 1), loose.astype(bool))
 
