@@ -5,7 +5,8 @@ A user's mistake ends in a `FadiffError` whose text is ready to print; the comma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -28,6 +29,15 @@ class SpecError(FadiffError):
         self.problems: tuple[str, ...] = problems
         more = [f"and {len(problems) - MOST_PROBLEMS} more mistakes"] if len(problems) > MOST_PROBLEMS else []
         super().__init__("\n".join([*problems[:MOST_PROBLEMS], *more]))
+
+
+@contextmanager
+def noted(mistakes: list[str]) -> Iterator[None]:
+    """Adds the lines of a SpecError to the mistakes found so far; what follows goes on."""
+    try:
+        yield
+    except SpecError as error:
+        mistakes += error.problems
 
 
 class InvalidMapping(FadiffError):

@@ -312,12 +312,6 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
                           question.network_options.as_dict(), status, 0.0)
 
 
-def planned_figures(question: DesignQuestion, plan: NetworkResult) -> tuple[float, float]:
-    """Energy in pJ and cycles of a plan, as `network_figures` counts them, from the evaluation of every mapping."""
-    corrected = None if question.fuse else plan.corrected_cycles
-    return plan.stats.energy_pj, float(plan.stats.cycles if corrected is None else corrected)
-
-
 SAME = 1e-9  # relative difference of figures due to the order of a sum over layers
 
 
@@ -325,7 +319,9 @@ def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequen
     """A sentence on differences between a feasible design's figures, maybe stored, and its fresh `plans`; empty if
     equal."""
     for figures, plan in zip(outcome.networks, plans, strict=True):
-        pairs = list(zip(planned_figures(question, plan), (figures.energy_pj, figures.cycles), strict=True))
+        corrected = None if question.fuse else plan.corrected_cycles    # as `network_figures` counts
+        pairs = [(plan.stats.energy_pj, figures.energy_pj),
+                 (float(plan.stats.cycles if corrected is None else corrected), figures.cycles)]
         if not all(math.isclose(again, stored, rel_tol=SAME) for again, stored in pairs):
             return (f"the best design, evaluated again, takes {pairs[0][0]:.6g} pJ and {pairs[1][0]:.6g} cycles for "
                     f"{figures.name}, not {pairs[0][1]:.6g} pJ and {pairs[1][1]:.6g} cycles as the store has it: it "

@@ -8,7 +8,6 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -17,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
+from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest, noted
 from fadiff_mapper.inputs.energy.source_names import CHOICES
 from fadiff_mapper.inputs.load import Source, read_document, source_files
 from fadiff_mapper.inputs.native.arch import LEVEL_ATTRIBUTES, read_architecture
@@ -27,7 +26,7 @@ from fadiff_mapper.inputs.spec.keys import LIST, MAP, TEXT, one, real, table
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import storage_energy
 from fadiff_mapper.inputs.v04.document import is_v04, translated_architecture
-from fadiff_mapper.inputs.v04.nodes import DECLARED
+from fadiff_mapper.inputs.v04.nodes import DECLARED, Steps, named_nodes
 from fadiff_mapper.inputs.yaml.expressions import CONSTANTS, FUNCTIONS, Literal, evaluate, syntax_tree
 from fadiff_mapper.inputs.yaml.located import (
     LARGEST_WHOLE,
@@ -199,8 +198,6 @@ def broken_limit(space: DesignSpace, point: Point, spec: Spec | None = None,
     return None
 
 
-Steps: TypeAlias = tuple[str | int, ...]  # keys and indices from the document's root to an entry
-
 NODE_KEYS = ("class", "subclass", "enabled", "area_scale", "energy_scale")
 """Entries of a node besides attributes and mesh that a path may name."""
 MESH = ("meshX", "meshY")
@@ -208,18 +205,6 @@ VARIABLES = "variables"  # the section whose entries the expressions of an archi
 
 UNWRITTEN = tuple(sorted({*LEVEL_ATTRIBUTES, *DECLARED} - {"instances", *MESH}))
 """Attributes known to Timeloop that a path may name even if the architecture does not write them."""
-
-
-def _named_nodes(branch: Any, steps: Steps) -> Iterator[tuple[str, Steps, dict[Any, Any]]]:
-    """Name, steps and map of every node below an architecture or a branch, nested branches included."""
-    nodes = branch.get("nodes") if isinstance(branch, dict) else None
-    for i, node in enumerate(nodes if isinstance(nodes, list) else ()):
-        here = (*steps, "nodes", i)
-        if isinstance(node, dict):
-            if "nodes" in node:
-                yield from _named_nodes(node, here)
-            elif node.get("name"):
-                yield str(node["name"]), here, node
 
 
 def find_entry(document: Map, path: str, where: Where) -> Steps:
@@ -234,7 +219,7 @@ def find_entry(document: Map, path: str, where: Where) -> Steps:
             raise where.error(f'there is no {what} named "{key}"{nearest(key, accepted)}', listed(accepted))
         return key
 
-    nodes = {name: (steps, node) for name, steps, node in _named_nodes(document["architecture"], ("architecture",))}
+    nodes = {name: (steps, node) for name, steps, node in named_nodes(document["architecture"], ("architecture",))}
     name = max((name for name in nodes if path.startswith(f"{name}.")), key=len, default=None)
     if name is None:
         first, _, rest = path.partition(".")
@@ -560,23 +545,15 @@ def _check(space: DesignSpace, limit_places: Mapping[str, Where], section: Where
     if not names:
         raise section.error("there are no parameters", "design_space: with parameters:, or --vary NAME=RANGE")
     mistakes, used = list[str](), set[str]()
-
-    @contextmanager
-    def noted() -> Iterator[None]:
-        try:
-            yield
-        except SpecError as error:
-            mistakes.extend(error.problems)
-
     for tie in space.ties.values():
-        with noted():
+        with noted(mistakes):
             used |= _names_in(tie.expression, names, tie.where)
     for name, place in limit_places.items():
-        with noted():
+        with noted(mistakes):
             if name not in MACHINE_LIMITS:
                 _names_in(name, names, place, tuple(MACHINE_LIMITS))
     for parameter in space.parameters:
-        with noted():
+        with noted(mistakes):
             if names.count(parameter.name) > 1:
                 raise parameter.where.error(f'the parameter "{parameter.name}" is given twice', "different names")
             if parameter.path:
@@ -589,7 +566,7 @@ def _check(space: DesignSpace, limit_places: Mapping[str, Where], section: Where
                 raise parameter.where.error(f'the parameter "{parameter.name}" changes nothing', "a path, or ties that "
                                             "read it (a variable of templates: --vary NAME=RANGE)")
     for path, tie in space.ties.items():
-        with noted():
+        with noted(mistakes):
             find_entry(space.document, path, tie.where)
             for parameter in space.parameters:
                 if parameter.path == path:

@@ -325,17 +325,14 @@ def _steps(model: LanguageModel | TracedModel, batch: int, prompt: int, generate
     if isinstance(model, TracedModel):
         yield Step("prefill", batch, prompt, 1, model.layers[0].name, model.prompt_network(batch, prompt), 1)
         return
-    for layers in model.layers:
-        yield Step("prefill", batch, prompt, 1, layers.name, layer_network(model, layers, batch, prompt, 0),
-                    layers.count)
-    yield Step("prefill", batch, prompt, 1, "ends", ends_network(model, batch, prompt), 1)
     lengths, further = lengths_of(model, prompt, generate), np.arange(prompt + 1, prompt + generate)
-    for index, length in enumerate(lengths):
-        steps = float(np.interp(further, lengths, np.eye(len(lengths))[index]).sum())
+    times = (float(np.interp(further, lengths, row).sum()) for row in np.eye(len(lengths)))
+    for phase, tokens, length, steps in (("prefill", prompt, prompt, 1), *(
+            ("decode", 1, length, steps) for length, steps in zip(lengths, times, strict=True))):
         for layers in model.layers:
-            yield Step("decode", batch, length, steps, layers.name,
-                        layer_network(model, layers, batch, 1, length - 1), layers.count)
-        yield Step("decode", batch, length, steps, "ends", ends_network(model, batch, 1), 1)
+            yield Step(phase, batch, length, steps, layers.name,
+                       layer_network(model, layers, batch, tokens, length - tokens), layers.count)
+        yield Step(phase, batch, length, steps, "ends", ends_network(model, batch, tokens), 1)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import OutOfTime
-from fadiff_mapper.design.result import DesignOutcome, DesignResult, better_neighbour
+from fadiff_mapper.design.result import DesignOutcome, DesignResult, better_neighbour, undominated
 from fadiff_mapper.output.drawing import (
     COLOURS,
     COUNT,
@@ -87,11 +87,7 @@ def draw_front(result: DesignResult) -> Drawing | None:
 
 def least_of_both(outcomes: Sequence[DesignOutcome]) -> list[DesignOutcome]:
     """The designs that no other design beats in both EDP and area, by rising area."""
-    front: list[DesignOutcome] = []
-    for outcome in sorted(outcomes, key=lambda each: (each.area_mm2, each.edp)):
-        if not front or outcome.edp < front[-1].edp:
-            front.append(outcome)
-    return front
+    return [outcomes[number] for number in undominated([(each.area_mm2, each.edp) for each in outcomes])]
 
 
 PANELS, APART, INSET, ABOVE, BELOW = 250.0, 36.0, 78.0, 22.0, 40.0

@@ -23,9 +23,8 @@ def layer_frame(result: Result) -> pd.DataFrame:
 
 def network_frame(result: NetworkResult) -> pd.DataFrame:
     """A row for each layer: its fused group, energy in pJ and cycles of all runs in the plan and by itself."""
-    groups = {node: number for number, group in enumerate(result.groups, 1) for node in group.nodes}
     return pd.DataFrame([{
-        "layer": view.name, "group": groups.get(view.name), "energy_pj": view.planned.energy_pj,
+        "layer": view.name, "group": view.group, "energy_pj": view.planned.energy_pj,
         "cycles": view.planned.cycles, "unfused_energy_pj": view.unfused.energy_pj,
         "unfused_cycles": view.unfused.cycles}
         for view in layer_views(result)]).astype({"group": "Int64"})

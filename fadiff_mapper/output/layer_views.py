@@ -95,8 +95,3 @@ def _built(result: NetworkResult) -> tuple[str, ...]:
 def dataspace_names(views: Sequence[LayerView]) -> tuple[str, ...]:
     """Names of the data spaces that any layer moves at the outermost level, in the order of occurrence."""
     return tuple(dict.fromkeys(name for view in views for name in view.unfused.outermost))
-
-
-def outermost_words(views: tuple[LayerView, ...]) -> tuple[float, float]:
-    """Words at the outermost level over the whole network: (as planned, unfused)."""
-    return sum(view.planned.outermost_words for view in views), sum(view.unfused.outermost_words for view in views)

@@ -213,12 +213,6 @@ def plan_files(result: NetworkResult, missing: Container[str]) -> dict[str, str]
             "trace.json": plan_trace(result)}
 
 
-def page_file(result: NetworkResult) -> dict[str, str]:
-    """The page of a plan: file name -> text; on an error the page is a sentence with the reason."""
-    page, lost = attempted("page", lambda: network_html(result))
-    return {"report.html": page or paragraph(lost)}
-
-
 def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str]:
     """The group as `looptree.yaml`, with the loops of the largest tiles, or `looptree.txt` with the reasons against
     it."""
@@ -278,5 +272,6 @@ def write_held(result: NetworkResult, folder: Path, over: Over = never) -> Netwo
         for done in writing:
             done.result()
     write_files(folder, plan)           # last, as the plan names existing folders
-    write_files(folder, page_file(result))
+    page, lost = attempted("page", lambda: network_html(result))
+    write_files(folder, {"report.html": page or paragraph(lost)})
     return result

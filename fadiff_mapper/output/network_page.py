@@ -48,7 +48,6 @@ from fadiff_mapper.output.layer_views import (
     component_names,
     dataspace_names,
     layer_views,
-    outermost_words,
 )
 from fadiff_mapper.output.roofline import RooflinePoint, draw_roofline
 from fadiff_mapper.output.run_files import versions
@@ -62,23 +61,15 @@ planned and an unfused one."""
 
 
 def layer_part(result: NetworkResult, views: Sequence[LayerView], shown: Sequence[LayerView]) -> dict[str, Any]:
-    """The drawing of some layers, its legends of components and data spaces, and the name of the outermost level."""
-    names, outermost = component_names(result, views), result.hardware.arch.levels[-1].name
-    components = [(name, component_kind(names, outermost, name)) for name in names]
-    spaces = [(name, tint("space", k)) for k, name in enumerate(dataspace_names(views))]
-    return {"layers": draw_layers(shown, components, spaces, outermost), "components": components, "spaces": spaces,
-            "outermost": outermost}
+    """The drawing of some layers, its legends of components and data spaces, and the name of the outermost level.
 
-
-def draw_layers(views: Sequence[LayerView], components: list[tuple[str, str]], spaces: list[tuple[str, str]],
-                outermost: str) -> Drawing:
-    """Layer by layer: energy by component, cycles, and words at the outermost level.
-
-    Three panels of horizontal bars share one row per layer. Below the bar of the plan a fused layer has a pale bar of
-    the same layer unfused. `components` and `spaces` are names with CSS classes in the order in which bars are stacked,
-    `outermost` names the level.
+    Drawn are energy by component, cycles, and words at the outermost level: three panels of horizontal bars share one
+    row per layer. Below the bar of the plan a fused layer has a pale bar of the same layer unfused.
     """
-    shares = [share for view in views for share in (view.planned, view.unfused)]
+    names, outermost = component_names(result, views), result.hardware.arch.levels[-1].name
+    components = [(name, component_kind(names, outermost, name)) for name in names]     # as they are stacked
+    spaces = [(name, tint("space", k)) for k, name in enumerate(dataspace_names(views))]
+    shares = [share for view in shown for share in (view.planned, view.unfused)]
     energy = unit_for((share.energy_pj for share in shares), ENERGY)    # fits the largest number, planned or not
     cycles = unit_for((share.cycles for share in shares), COUNT)
     words = unit_for((share.outermost_words for share in shares), COUNT)
@@ -90,7 +81,7 @@ def draw_layers(views: Sequence[LayerView], components: list[tuple[str, str]], s
         (f"{outermost} traffic ({words.name} words)".replace("( ", "("), words, spaces, lambda share: share.outermost))
     width = (WIDTH - NAMES) / len(panels)
     shapes: list[Shape] = []
-    for row, view in enumerate(views):
+    for row, view in enumerate(shown):
         top = HEAD + row * ROW
         shapes.append(Label(NAMES - 22, top + 15, fitting(view.name, NAMES - 26), "name", "end", view.name))
         if view.group is not None:
@@ -98,12 +89,12 @@ def draw_layers(views: Sequence[LayerView], components: list[tuple[str, str]], s
     for column, (title, unit, parts, values) in enumerate(panels):
         gap = GAP if column else 0
         left, room = NAMES + column * width + gap, width - gap
-        totals = [[sum(values(share).values()) for share in (view.planned, view.unfused)] for view in views]
+        totals = [[sum(values(share).values()) for share in (view.planned, view.unfused)] for view in shown]
         largest, bars = max(map(max, totals), default=0.0) or 1.0, room - VALUE
         scale = bars / largest      # pixels per unit of the value, for all bars of a panel
         shapes += [Label(left, 14, title, "head"), level_line(left, HEAD - 8, left + room, "rule"),
-                   upright_line(left, HEAD - 8, HEAD + len(views) * ROW, "rule")]
-        for row, (view, both) in enumerate(zip(views, totals, strict=True)):
+                   upright_line(left, HEAD - 8, HEAD + len(shown) * ROW, "rule")]
+        for row, (view, both) in enumerate(zip(shown, totals, strict=True)):
             top, fused = HEAD + row * ROW, view.group is not None
             bar_top = top + (4 if fused else (ROW - BAR) / 2)
             for share, name, y, height, suffix in ((view.planned, view.name, bar_top, BAR, ""), (
@@ -116,8 +107,9 @@ def draw_layers(views: Sequence[LayerView], components: list[tuple[str, str]], s
                                            f"{name}, {part}: {unit.written(value)}"))
                         at += value * scale
             shapes.append(Label(left + max(both) * bars / largest + 5, top + 15, unit.number(both[0]), "value"))
-    return Drawing(WIDTH, HEAD + len(views) * ROW + 8, "energy, cycles and outermost traffic of every layer",
-                   tuple(shapes))
+    drawing = Drawing(WIDTH, HEAD + len(shown) * ROW + 8, "energy, cycles and outermost traffic of every layer",
+                      tuple(shapes))
+    return {"layers": drawing, "components": components, "spaces": spaces, "outermost": outermost}
 
 
 def component_kind(components: Sequence[str], outermost: str, name: str) -> str:
@@ -420,7 +412,8 @@ def network_html(result: NetworkResult) -> str:
         **part, result=result, views=shown, every_view=views, versions=versions(),
         coverage=coverage(result.workload, bool(result.hardware.arch.units)),
         figures=[*_figures(result.stats, result.unfused_stats),
-                 _figure(f"{part['outermost']} traffic", *outermost_words(views), COUNT, "words")],
+                 _figure(f"{part['outermost']} traffic", sum(view.planned.outermost_words for view in views),
+                         sum(view.unfused.outermost_words for view in views), COUNT, "words")],
         joined=_figures(result.planned_joined, result.joined)[1:] if result.joined.energy_pj or result.joined.cycles
         else [], operators=result.operators[:MOST_LAYERS],
         colours=COLOURS, tint=tint,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
@@ -96,8 +96,7 @@ class Coverage:
                 "not_understood": [{"node": node.node, "what": node.what, "macs": node.macs, "possible": node.possible}
                                    for node in self.not_understood],
                 "sums_of_products": [{"node": entry.node, "macs": entry.macs} for entry in self.sums],
-                "from_constants": [{"node": entry.node, "what": entry.what, "macs": entry.macs}
-                                   for entry in self.folded],
+                "from_constants": [asdict(entry) for entry in self.folded],
                 "free_operators": dict(sorted(self.free.items())), "free_operations": self.operations,
                 "folded_into_neighbours": self.rearrangements,
                 "joined_operands": {"nodes": self.joins, "words": self.joined_words}, "assumed": self.assumed,

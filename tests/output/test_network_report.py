@@ -19,9 +19,9 @@ from small_network import HOSTILE, result
 
 from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.output.drawing import COUNT, ENERGY, LETTER, Label, Rect, change, fitting, unit_for
-from fadiff_mapper.output.layer_views import component_names, layer_views, outermost_words
+from fadiff_mapper.output.layer_views import component_names, layer_views
 from fadiff_mapper.output.looptree import looptree_yaml
-from fadiff_mapper.output.network_files import mapping_folders, page_file, plan_files, write_held
+from fadiff_mapper.output.network_files import mapping_folders, plan_files, write_held
 from fadiff_mapper.output.network_page import NAME, NAMES, draw_schedule, network_html, node_lanes, residents
 from fadiff_mapper.output.terminal.networks import print_plan
 from fadiff_mapper.output.terminal.progress import TimeColumn
@@ -30,7 +30,7 @@ from fadiff_mapper.workload import Node, OperatingPoint
 
 def network_files(plan: NetworkResult) -> dict[str, dict[str, str]]:
     """Folder -> file name -> text."""
-    return {**{name: texts() for name, texts in mapping_folders(plan)}, "": plan_files(plan, ()) | page_file(plan)}
+    return {**{name: texts() for name, texts in mapping_folders(plan)}, "": plan_files(plan, ())}
 
 
 def test_every_mapping_has_a_folder_of_its_own_whatever_the_names_of_layers() -> None:
@@ -72,7 +72,9 @@ def test_every_layer_and_group_is_named_and_every_number_is_the_results() -> Non
     wanted += [value for layer in mapped.groups[0].cost.layers for value in (layer.energy_pj, layer.cycles)]
     wanted += [value for one in mapped.layers for value in (one.stats.energy_pj, one.stats.cycles)]
     assert set(map(float, wanted)) <= set(page.values)
-    assert set(outermost_words(layer_views(mapped))) <= set(page.values)
+    views = layer_views(mapped)
+    assert {sum(view.planned.outermost_words for view in views),
+            sum(view.unfused.outermost_words for view in views)} <= set(page.values)
 
 
 def test_the_layers_of_the_page_add_up_to_the_plan() -> None:
@@ -214,13 +216,14 @@ def test_the_share_that_is_understood_stands_in_every_output(capsys: pytest.Capt
         assert written["share"] == share
         print_plan(one, "out")
         warned = "WARNING: only a part of this network is understood: 75" in capsys.readouterr().out
-        assert warned == ('class="partial">Only a part' in files["report.html"]) == (one is partial)
+        assert warned == ('class="partial">Only a part' in network_html(one)) == (one is partial)
 
 
-def test_the_run_folder_has_the_page_and_each_groups_looptree_input_or_why_there_is_none() -> None:
+def test_the_run_folder_has_the_page_and_each_groups_looptree_input_or_why_there_is_none(tmp_path: Path) -> None:
     mapped = result()
     files = network_files(mapped)
-    assert files[""]["report.html"] == network_html(mapped)
+    write_held(mapped, tmp_path)
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == network_html(mapped)
     assert files["groups/1"] == {"looptree.yaml": looptree_yaml(mapped.groups[0].group, hardware())}
     outcome = mapped.groups[0]
     elsewhere = replace(outcome.group.links[0], written=True)

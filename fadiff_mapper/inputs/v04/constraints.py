@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from fadiff_mapper.base.errors import SpecError, listed
+from fadiff_mapper.base.errors import SpecError, listed, noted
 from fadiff_mapper.inputs.native.mapping import (
     SEPARATOR,
     LoopFactor,
@@ -83,7 +83,7 @@ def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: Expression
     groups: dict[str, Group] = {leaf.name: {} for leaf in leaves(tree)}
     mistakes: list[str] = []
     for leaf in leaves(tree):
-        try:
+        with noted(mistakes):
             reader = Reader(leaf.constraints)
             reader.refuse("max_overbooked_proportion", "overbooking is not modelled")
             kinds = dict.fromkeys([*(kind for kind in leaf.constraints if kind in KINDS), *KINDS])
@@ -91,13 +91,9 @@ def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: Expression
                      for kind in kinds}
             reader.finish(" in the constraints of a node")
             groups[leaf.name] = group
-        except SpecError as error:
-            mistakes += error.problems
     for target in targets:
-        try:
+        with noted(mistakes):
             _attach(groups, target, scope)
-        except SpecError as error:
-            mistakes += error.problems
     if mistakes:
         raise SpecError(*mistakes)
     return groups

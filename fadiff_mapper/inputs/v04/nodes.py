@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
-from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.base.errors import SpecError, listed, nearest, noted
 from fadiff_mapper.inputs.native.arch import ROLES, role_of
 from fadiff_mapper.inputs.spec.keys import CONTAINER, ENTRY, SPATIAL
 from fadiff_mapper.inputs.yaml.expressions import resolve
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, mapping, sequence, text
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
-Names = Mapping[str, object]  # what an expression may name: variables, attributes around and before it
+Names = Mapping[str, object]  # what an expression may name: variables, attributes around and before it, nodes
+Steps: TypeAlias = tuple[str | int, ...]  # keys and indices down to an entry of a document
 VERSION = "0.4"  # version of the dialect, which its sections may state
 MOST_ENTRIES = 1000  # variables, or attributes of one node; a plain safety limit, as each may be an expression
 COMMON_DEFAULTS: dict[str, Any] = {"has_power_gating": False}  # what the front end writes where a node is silent
@@ -106,7 +107,8 @@ def read_tree(architecture: Map, names: Names) -> BranchNode:
     reader = Reader(without_ignored(architecture))
     reader.take("version", version, None)
     written = reader.take("nodes", sequence)
-    nodes, _ = _read_nodes(written, {**names, **dict(_named(written))}, "!Hierarchical")
+    named = {name: node for name, _, node in named_nodes(architecture)}
+    nodes, _ = _read_nodes(written, {**names, **named}, "!Hierarchical")
     reader.finish(" in the architecture")
     tree = BranchNode(False, architecture.where, nodes)
     seen: dict[str, LeafNode] = {}
@@ -118,14 +120,16 @@ def read_tree(architecture: Map, names: Names) -> BranchNode:
     return tree
 
 
-def _named(nodes: Any) -> Iterator[tuple[str, Map]]:
-    """Every leaf as it is written, by name: an expression may ask for a node further down."""
-    for node in nodes if isinstance(nodes, list) else ():
-        if isinstance(node, Map):
+def named_nodes(branch: Any, steps: Steps = ()) -> Iterator[tuple[str, Steps, dict[Any, Any]]]:
+    """Name, steps from `steps` on, and map as written of every leaf below an architecture or a branch of it."""
+    nodes = branch.get("nodes") if isinstance(branch, dict) else None
+    for i, node in enumerate(nodes if isinstance(nodes, list) else ()):
+        here = (*steps, "nodes", i)
+        if isinstance(node, dict):
             if "nodes" in node:
-                yield from _named(node["nodes"])
-            elif isinstance(node.get("name"), str):
-                yield node["name"], node
+                yield from named_nodes(node, here)
+            elif node.get("name"):
+                yield str(node["name"]), here, node
 
 
 def leaves(tree: BranchNode) -> Iterator[LeafNode]:
@@ -144,7 +148,7 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode |
     read: list[LeafNode | BranchNode] = []
     mistakes: list[str] = []
     for value, where in nodes.placed():
-        try:
+        with noted(mistakes):
             tag = getattr(value, "tag", None)
             if tag not in BRANCHES + LEAVES:
                 raise where.error(f"found the tag {tag}{nearest(tag, BRANCHES + LEAVES)}" if tag else
@@ -170,8 +174,6 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode |
                            "spatial": {"meshX": leaf.mesh_x, "meshY": leaf.mesh_y}}, where=leaf.where)
             names = {**names, leaf.name: summary, **(leaf.attributes if leaf.role == "container" else {})}
             read.append(leaf)
-        except SpecError as error:
-            mistakes += error.problems
     if mistakes:
         raise SpecError(*mistakes)
     return tuple(read), names

@@ -175,6 +175,11 @@ class Call:
         return tensor
 
     @property
+    def constants(self) -> list[Tensor]:
+        """The results as values that carry no data on."""
+        return [Tensor(shape or ()) for shape in self.outs]
+
+    @property
     def scales(self) -> list[Tensor]:
         """The constants behind the first operand: scale and shift of a norm."""
         return [tensor for tensor in self.tensors[1:] if tensor.constant]

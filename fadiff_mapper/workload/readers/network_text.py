@@ -288,13 +288,11 @@ def shape_id(layer: Operator) -> str:
         return (layer.problem.name or "problem") + times
     if layer.op == "gemm":
         return (f"fc_{d['C']}_{d['M']}" if d["N"] == 1 else f"gemm_{d['N']}_{d['C']}_{d['M']}") + times
-    if "Z" in d:
-        groups = f"_g{d['G']}" if "G" in d else ""
-        return (f"conv{d['T']}x{d['R']}x{d['S']}{groups}_{d['C']}_{d['M']}_{d['Z']}x{d['P']}x{d['Q']}"
-                f"_s{'x'.join(map(str, layer.strides))}{times}")
-    across = f"{d['P']}" if d["P"] == d["Q"] else f"{d['P']}x{d['Q']}"
-    tail = f"{across}_s{layer.strides[-2]}{times}"
+    kernel, across = ("x".join(str(d[dim]) for dim in dims if dim in d) for dims in ("TRS", "ZPQ"))
+    stride = "x".join(map(str, layer.strides))
+    if "Z" not in d:    # of images, short where both extents are the same
+        across, stride = f"{d['P']}" if d["P"] == d["Q"] else across, f"{layer.strides[-2]}"
     if layer.op == "depthwise":
-        return f"dw{d['R']}x{d['S']}_{d['G']}_{tail}"
+        return f"dw{kernel}_{d['G']}_{across}_s{stride}{times}"
     groups = f"_g{d['G']}" if "G" in d else ""
-    return f"conv{d['R']}x{d['S']}{groups}_{d['C']}_{d['M']}_{tail}"
+    return f"conv{kernel}{groups}_{d['C']}_{d['M']}_{across}_s{stride}{times}"

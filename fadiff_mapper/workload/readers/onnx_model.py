@@ -391,7 +391,7 @@ class _Walk:
                         [self.numbers.get(name) for name in node.input], self.version, lost)
         if node.op_type == "Constant" and isinstance(call.attributes.get("value"), TensorProto):
             self.numbers[node.output[0]] = _numbers(call.attributes["value"])
-        results = [Tensor(shape or ()) for shape in call.outs]
+        results = call.constants
         constants = [name for name in node.input if name and self.values[name].constant and len(
             self.values[name].shape) > 1]
         self.to.constant_bits = self.bits.get(constants[0], 0) if constants else 0

@@ -422,7 +422,7 @@ def understood(call: OnnxCall) -> list[Tensor]:
         return call.to.unknown(call.name, name, [*call.tensors, *stated], call.outs)
     if isinstance(made, list):
         return made[:len(call.outs)]
-    return [made, *(Tensor(shape or ()) for shape in call.outs[1:])]
+    return [made, *call.constants[1:]]
 
 
 def _picked(call: OnnxCall, op: str, first: Tensor, index: int) -> Tensor:

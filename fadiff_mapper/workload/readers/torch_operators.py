@@ -406,7 +406,7 @@ LAYERS: dict[str, Maker] = by_name({
     _attention: "scaled_dot_product_attention " + " ".join(f"_scaled_dot_product_{kernel}" for kernel in (
         *KERNELS, "attention_math", "attention_math_for_mps")),
     lambda call: [*convolutions.attention_gradients(call.to, call.name, call.tensors[0], call.tensors[1:4]),
-                  *constants(call)[3:]]:   # gradients of masks carry nothing on
+                  *call.constants[3:]]:   # gradients of masks carry nothing on
         " ".join(f"_scaled_dot_product_{kernel}_backward" for kernel in KERNELS),
 })
 """Operators with multiply-accumulates -> the function that adds their nodes."""
@@ -421,11 +421,6 @@ def has_name(operator: str, tag: str) -> bool:
     return bool(tag) or any(operator in table for table in (SAME, FILLS, NAMES, LAYERS, FUNCTIONS))
 
 
-def constants(call: Call) -> list[Tensor]:
-    """The results of a call as values that carry no data on."""
-    return [Tensor(shape or ()) for shape in call.outs]
-
-
 def understood(call: TorchCall) -> list[Tensor]:
     """Adds the nodes of one call and returns its results, from nodes `not_understood` where no table has the operator.
     Those behind the first are constants where they carry no data on."""
@@ -436,7 +431,7 @@ def understood(call: TorchCall) -> list[Tensor]:
     if name in SAME:
         made = call.first
     elif name in FILLS:
-        made = constants(call)
+        made = call.constants
     elif name in TRAINED or (name in ("batch_norm", "native_batch_norm") and call.get("training")):
         # every channel needs the whole batch and all points
         made = call.node("batchstatistics", [call.first], (0, *range(2, len(call.first.shape))))
@@ -452,7 +447,7 @@ def understood(call: TorchCall) -> list[Tensor]:
         made = _each(call, _picked, op)
     else:
         made = call.to.unknown(call.name, name, call.tensors, call.outs)
-    return made if isinstance(made, list) else [made, *constants(call)[1:]]
+    return made if isinstance(made, list) else [made, *call.constants[1:]]
 
 
 def _each(call: TorchCall, make: Callable[[TorchCall, str, str, int], Tensor], op: str) -> list[Tensor]:

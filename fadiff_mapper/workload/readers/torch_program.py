@@ -35,7 +35,7 @@ from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, recognise_products
 from fadiff_mapper.workload.readers.convolutions import attention_gradients, repeated
-from fadiff_mapper.workload.readers.torch_operators import FILLS, LAYERS, TorchCall, constants, has_name, understood
+from fadiff_mapper.workload.readers.torch_operators import FILLS, LAYERS, TorchCall, has_name, understood
 
 # A program is made flat: regions (`no_grad`, `autocast`) are replaced by their calls, and operators that
 # `torch_operators` does not know by name by PyTorch's decomposition of them (tensordot, cells of recurrent layers,
@@ -293,7 +293,7 @@ def _region(call: TorchCall, walk: Walk) -> list[Any]:
     to, start = call.to, len(call.to.nodes)
     if call.operator == "flex_attention_backward":
         q, k, v, _, _, gradient = call.tensors[:6]
-        return [*attention_gradients(to, call.name, gradient, (q, k, v)), *constants(call)[3:]]
+        return [*attention_gradients(to, call.name, gradient, (q, k, v)), *call.constants[3:]]
     if call.operator in ("scan", "map_impl", "associative_scan"):
         # Arguments are the body; for a scan the tensors that are carried on; those that are scanned; further ones. An
         # associative scan of n entries combines them n - 1 times, at least.
@@ -309,7 +309,7 @@ def _region(call: TorchCall, walk: Walk) -> list[Any]:
                         call.tensors, call.outs, in_turn=call.operator != "map_impl")
     if call.operator == "flex_attention":   # without its mask; the sums of its rows carry no data on
         what = "every query attends to every key, whatever a mask of blocks leaves out"
-        results = [attention(to, call.name, call.tensors[:3], None, call.out), *constants(call)[1:]]
+        results = [attention(to, call.name, call.tensors[:3], None, call.out), *call.constants[1:]]
     elif call.operator == "cond":
         _, first, second, given = call.arguments.values()
         what = "the branch of a condition with more multiply-accumulates runs"
@@ -485,7 +485,7 @@ def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values
                      shape if isinstance(shape, list) else [shape], arguments, higher or isinstance(shape, list),
                      tag_of(node.target), any(isinstance(each, torch.Tensor) and each.is_complex()
                                               for each in made[:1]))
-    results: list[Any] = constants(call)
+    results: list[Any] = call.constants
     written = [item for item in made if isinstance(item, torch.Tensor)]
     if any(item.numel() for item in written):  # else a check, or nothing
         if not all(tensor.constant for tensor in call.tensors):
