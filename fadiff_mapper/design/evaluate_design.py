@@ -353,7 +353,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
         return None
     least, key = None, ""
     design = design_digest(specs[0])
-    asked = digest_of(["plan bound", __version__, network_text(network), proved, *question.options.metrics,
+    asked = digest_of(["least plan", __version__, network_text(network), proved, *question.options.metrics,
                        [layer_key(design, spec, question.layer_options) for spec in own]])
     if question.fuse or proved:
         key = digest_of([asked, work])
@@ -375,6 +375,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
                               for metric in METRIC_EXPONENTS)
         least = LeastFigures(energy, delay, math.sqrt(edp))
         if proved and stopped():
+            bench.begun = None  # its proofs were cut short
             raise OutOfTime
         if question.fuse or proved:
             bench.store.put(key, asdict(least))
@@ -454,6 +455,7 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     except OutOfTime:
         if give_up:
             raise
+        entries = [replace(entry, status=OUT_OF_TIME) for entry in entries]
     planned = [network_figures(question, number, specs, entries, bench.store, stopped, give_up)
                for number in range(len(question.networks))]
     cut_short = OUT_OF_TIME in {entry.status for entry in entries} | {plan.status for _, plan in planned if plan}

@@ -226,11 +226,11 @@ def least_edp_entries(specs: Sequence[Spec], entries: Sequence[LayerEntry], load
         besides: What the networks take besides their layers.
         options: The options of the search of layers.
         store: Of results.
-        stopped: Whether time is over; what was found by then is not stored.
+        stopped: Whether time is over.
 
     Raises:
         FadiffError: The store cannot be written.
-        OutOfTime: `stopped` was true before all layers were bounded.
+        OutOfTime: `stopped` was true before the end.
     """
     design = design_digest(specs[0])
     key = digest_of(["one by one", *loads, *astuple(besides), [layer_key(design, spec, options) for spec in specs]])
@@ -246,6 +246,7 @@ def least_edp_entries(specs: Sequence[Spec], entries: Sequence[LayerEntry], load
                               "mapping": literal_mapping(found_mapping(spec, nest), spec.arch, spec.problem)}
                  for index, (spec, proof, nest) in enumerate(zip(specs, proofs, nests, strict=True))
                  if nest is not proof.nest}
-        if not stopped():
-            store.put(key, known)
+        if stopped():
+            raise OutOfTime
+        store.put(key, known)
     return [replace(entry, **known.get(str(index), {})) for index, entry in enumerate(entries)]

@@ -8,7 +8,8 @@ Method, in the order of `plan_network`:
 1. Every distinct layer is mapped by itself (`search`). Factors must divide bounds, so that 7 x 7 points or 197
    tokens fill few units side by side, where tiles of a fused group, problems of their own, would fill the array: one
    of 4 points and one of the 3 that are left. Layers with bounds rounded up to numbers with many divisors are mapped
-   for speed (`padded_layers`), for the estimates of groups alone.
+   for speed (`padded_layers`), for the estimates of groups alone. Short proofs find the mappings with which the layers
+   one by one have the least EDP (`one_by_one`).
 2. With the method "gradient", tiling factors of all layers and one sigma per link are descended together, from these
    mappings (`gradient.network_descent`, FADiff eqs. 13 to 26).
 3. Candidates for fused groups come from enumeration (`fusion.candidates`) and from the descent. Groups that could be in
@@ -87,8 +88,8 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     layers: Sequence[LeastLayer] = ()
     if ample and not (mapped or options.calibration):   # the caller of a given mapping has its own bounds
         results = tuple(with_lower_bounds(results, options.metric, clock.over))
-        proofs = [layer_proof(result.spec, result.mapping, AT_ONCE if options.gap is None else inf, clock.over)
-                  for result in results]
+        budget = AT_ONCE if options.fuse or options.gap is None else inf    # else the time is for fused groups
+        proofs = [layer_proof(result.spec, result.mapping, budget, clock.over) for result in results]
         layers = [proof.least(bound.energy, bound.delay, bound.edp)
                   for proof, result in zip(proofs, results, strict=True) if (bound := result.bound)]
         if options.metric == "edp" and len(layers) == len(results):

@@ -62,8 +62,8 @@ from fadiff_mapper.search.lower_bound.proof import MappingProof
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.workload import OperatingPoint, Workload
 
-SLACK = 1 - 1e-9
-"""Factor on the bound: sums over layers may differ in their last bits."""
+SLACK = 1 - 4e-9
+"""Factor on the bound: proofs leave a billionth to each of two shares, and sums may differ in their last bits."""
 
 TANGENT, MOST_LINES = 1e-6, 200
 """The part of the least price by which a corner may lie below its own tangent, as more lines gain no more; and lines at
@@ -73,8 +73,8 @@ LOOPS = 5
 """Loops of a group at most that are divided by order: 120 orders. A limit of time."""
 
 MOST_WORK = 2_000_000
-"""Layers of parts of groups that are bounded unless a gap is asked for, eight parts side by side: a limit of time, some
-four seconds."""
+"""Layers of parts of groups, eight parts side by side, and parts and mappings of layers by themselves that are looked
+at unless a gap is asked for: a limit of time, some four seconds."""
 
 WORK, RAISED = 10_000, 2e-3
 """Layers of parts of one segment's groups that are bounded before the path is found again; and the part by which the
@@ -113,8 +113,9 @@ class LeastLayer:
         return least
 
     def open_at(self, energy: float, cycles: float) -> bool:
-        """Whether a proof may raise the least price."""
-        return self.proof is not None and (energy, cycles) not in self.proved
+        """Whether a proof may raise the least price; not where one could not look at the whole map space."""
+        return (self.proof is not None and (energy, cycles) not in self.proved
+                and all(proof.least for proof in self.proved.values()))
 
     def raise_price(self, energy: float, cycles: float, goal: float) -> int:
         """Proves the least price, however high the goal; returns how many parts and mappings were looked at."""
@@ -258,8 +259,8 @@ class NetworkLeast:
     def bound(self, metric: str, most: float = MOST_WORK, over: Over = never) -> float:
         """The value of "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles that no plan undercuts.
 
-        Groups are divided until no bound can rise further, `most` layers of parts were bounded, or `over` tells that
-        time is over.
+        Groups are divided and layers by themselves proved until no bound can rise further, `most` parts were looked at,
+        or `over` tells that time is over.
         """
         energy, cycles = map(float, METRIC_EXPONENTS[metric])
         if not (energy and cycles):     # a sum over the parts of a plan, not a product of two
@@ -357,7 +358,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         if not segment.links:
             name, = segment.nodes
             if words := words_saved(specs[name], levels[0], own, repeats[name]):
-                least.with_words = replace(
+                least.with_words = replace(  # with the proofs of the layer by itself, once there are some
                     alone[name],
                     energy_pj=max(alone[name].energy_pj, (point.energy_pj + words.energy_pj) / repeats[name]),
                     cycles=max(alone[name].cycles, (point.cycles + words.cycles) / repeats[name])), words

@@ -45,8 +45,7 @@ class NetworkOptions:
         calibration: A correction to measured hardware by which every layer's mapping is chosen; nothing is fused then,
             as layers were measured by themselves. None: the exact model.
         gap: Share by which the plan may be above the best one: planning ends as soon as that is proven, or as
-            further candidates bring nothing; proofs of layers by themselves go on to their end. None: it ends by
-            itself.
+            further candidates bring nothing; without fusion every proof goes on to its end. None: it ends by itself.
     """
 
     metric: str = "edp"

@@ -49,8 +49,8 @@ and bounds leave a billionth or two for that."""
 
 
 def gap_above(value: float, bound: float) -> float:
-    """The share by which a value may be above the best possible one; 0: it is the best."""
-    share = value / bound - 1
+    """The share by which a value may be above the best possible one; 0: it is the best; infinite: the bound is 0."""
+    share = value / bound - 1 if bound else math.inf if value else 0.0
     return share if share > SAME else 0.0
 
 
