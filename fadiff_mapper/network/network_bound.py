@@ -99,8 +99,9 @@ class LeastLayer:
         """The least price at prices per pJ and per cycle: of all points with this energy, these cycles, this product,
         and these proved prices.
 
-        Along the hyperbola of the product the price is least where both shares are equal. A proved price counts in part
-        where one of its prices is higher, and what is left of the other one times the least energy or cycles.
+        Along the hyperbola of the product the price is least where both shares are equal. A proved price counts in the
+        largest part whose prices per pJ and per cycle are within those asked for; the rest of these is charged for the
+        least energy and the least cycles.
         """
         least = energy * self.energy_pj + cycles * self.cycles
         if energy and cycles and self.edp > self.energy_pj * self.cycles:
@@ -113,7 +114,7 @@ class LeastLayer:
         return least
 
     def open_at(self, energy: float, cycles: float) -> bool:
-        """Whether a proof may raise the least price; not where one could not look at the whole map space."""
+        """Whether a proof may raise the least price; none does where an earlier one did not get through all schemes."""
         return (self.proof is not None and (energy, cycles) not in self.proved
                 and all(proof.least for proof in self.proved.values()))
 

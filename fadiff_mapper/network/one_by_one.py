@@ -38,7 +38,7 @@ class LayerProof:
                      budget=self.budget)
 
     def least(self, energy_pj: float, cycles: float, edp: float) -> LeastLayer:
-        """The same with values that no mapping undercuts; without a proof where proofs do not know all of its rules."""
+        """The least cost of the layer: values that no mapping undercuts, and the proof if it knows all of its rules."""
         unknown = self.task.sparse is not None or unprovable(self.task.layer)
         return LeastLayer(energy_pj, cycles, edp, None if unknown else self.proof)
 
@@ -50,17 +50,17 @@ class LayerProof:
 
 
 def layer_proof(spec: Spec, mapping: Mapping, budget: float, over: Over = never) -> LayerProof:
-    """A layer of a spec with a legal mapping."""
+    """The proof of the layer of a spec that begins with a legal mapping."""
     return LayerProof(mapping_task(spec), pack([mapping], spec.problem), budget, over)
 
 
-def best_one_by_one(mapped: Sequence[LayerProof], layers: Sequence[LeastLayer], runs: Sequence[float],
+def best_one_by_one(proofs: Sequence[LayerProof], layers: Sequence[LeastLayer], runs: Sequence[float],
                     besides: OperatingPoint, over: Over = never) -> list[Nest]:
     """The mapping of each layer, a nest of one row, in the plan of the least EDP that proofs meet.
 
     Args:
-        mapped: Every distinct layer.
-        layers: What no mapping of each of them undercuts in one run.
+        proofs: A proof for each distinct layer.
+        layers: The least cost of one run of each of them (`LayerProof.least`).
         runs: How often each of them runs.
         besides: What the network takes besides its layers.
         over: Tells whether time is over.
@@ -69,8 +69,8 @@ def best_one_by_one(mapped: Sequence[LayerProof], layers: Sequence[LeastLayer], 
                   for index, (layer, often) in enumerate(zip(layers, runs, strict=True))],
                  besides).bound("edp", over=over)
     prices = dict.fromkeys(price for layer in layers for price in layer.proved)
-    plans = [[layer.nest for layer in mapped], *([
-        least.proved[price].nest if price in least.proved else layer.nest
-        for layer, least in zip(mapped, layers, strict=True)] for price in prices)]
+    plans = [[proof.nest for proof in proofs], *([
+        layer.proved[price].nest if price in layer.proved else proof.nest
+        for proof, layer in zip(proofs, layers, strict=True)] for price in prices)]
     return min(plans, key=lambda nests: metric_value(summed([besides, *(
-        layer.point(nest).times(often) for layer, nest, often in zip(mapped, nests, runs, strict=True))]), "edp"))
+        proof.point(nest).times(often) for proof, nest, often in zip(proofs, nests, runs, strict=True))]), "edp"))

@@ -44,8 +44,8 @@ METRIC_NAMES = {"edp": "EDP", "energy": "energy", "delay": "delay", "last_level_
 
 
 SAME = 1e-8
-"""The share by which a value may be above its bound and is proved to be the best one: sums differ in their last bits,
-and bounds leave a billionth or two for that."""
+"""The share by which a value may be above its bound and still counts as proved: sums differ in their last bits, and
+bounds leave some billionths for that."""
 
 
 def gap_above(value: float, bound: float) -> float:
