@@ -12,9 +12,7 @@ inline namespace FADIFF_LANES {
 
 typedef Count Wholes __attribute__((vector_size(VECTOR_BYTES)));
 
-struct alignas(64) Counts {
-    Wholes parts[PARTS];
-
+struct Counts : Parts<Wholes> {
     Counts() = default;  // nothing in particular, as of a plain number
     Counts(Count value) {
         for (Wholes& part : parts) part = Wholes{} + value;

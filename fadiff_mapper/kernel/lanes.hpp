@@ -53,10 +53,22 @@ inline unsigned sign_bits(Bits numbers) {
 #endif
 }
 
-// True or false in every lane: all bits set, or none.
-struct alignas(64) Mask {
-    Bits parts[PARTS];
+// The vectors of eight numbers, copied vector by vector: compilers copy a structure in smaller pieces, and reading a vector
+// that has just been written in pieces waits for them.
+template <typename Vector>
+struct alignas(64) Parts {
+    Vector parts[PARTS];
 
+    Parts() = default;
+    Parts(const Parts& other) { *this = other; }
+    Parts& operator=(const Parts& other) {
+        for (int i = 0; i < PARTS; ++i) parts[i] = other.parts[i];
+        return *this;
+    }
+};
+
+// True or false in every lane: all bits set, or none.
+struct Mask : Parts<Bits> {
     // One bit for each lane.
     unsigned bits() const {
         unsigned together = 0;
@@ -68,9 +80,7 @@ struct alignas(64) Mask {
     bool operator[](int lane) const { return parts[lane / WIDTH][lane % WIDTH] != 0; }
 };
 
-struct alignas(64) Lanes {
-    Doubles parts[PARTS];
-
+struct Lanes : Parts<Doubles> {
     Lanes() : Lanes(0.0) {}
     Lanes(double value) {
         for (Doubles& part : parts) part = Doubles{} + value;
