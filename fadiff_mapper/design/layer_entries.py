@@ -31,9 +31,8 @@ from fadiff_mapper.network.network_bound import LeastLayer
 from fadiff_mapper.network.one_by_one import LayerProof, best_one_by_one, layer_proof
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
-from fadiff_mapper.search.lower_bound.proof import AT_ONCE
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
-from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.options import AT_ONCE, SearchOptions
 from fadiff_mapper.search.result import CorrectedCycles, Result
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.workload import OperatingPoint

@@ -41,10 +41,9 @@ from fadiff_mapper.network.options import NetworkOptions, layer_search
 from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, bound_plans, planned_groups
 from fadiff_mapper.network.planning_clock import GRACE_S, PlanningClock
 from fadiff_mapper.network.result import NetworkResult, network_result
-from fadiff_mapper.search.lower_bound.proof import AT_ONCE
 from fadiff_mapper.search.map_layers import map_layers, with_lower_bounds
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task
-from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.options import AT_ONCE, SearchOptions
 from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.workload import Workload

@@ -37,7 +37,7 @@ from fadiff_mapper.search.layer_family import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
 from fadiff_mapper.search.mapspace.build import MapSpace, rounded_up
 from fadiff_mapper.search.mapspace.conflicts import check_mapping
-from fadiff_mapper.search.options import Progress, SearchOptions, check_options
+from fadiff_mapper.search.options import AT_ONCE, Progress, SearchOptions, check_options
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.search.search_many import search_all
 
@@ -235,15 +235,17 @@ def with_lower_bounds(results: Sequence[Result], metric: str, stopped: Over = ne
 
 
 def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | None], task: MappingTask | None,
-                metric: str) -> Result:
+                metric: str, proved: float | None = None) -> Result:
     """The result with its lower bound; on failure its status says so.
 
-    On a dense design a short branch and bound from the mapping, a nest of one row, raises the bound on a metric;
-    `task`: the problem as it was searched; None: the bound alone.
+    On a dense design a proof raises the bound on a metric: that of its search, which `proved` a least value, or a short
+    one from the mapping, a nest of one row. `task`: the problem as it was searched; None: the bound alone.
     """
     found, lost = attempted("lower bound", bound)
-    if found is not None and task is not None and task.sparse is None:
-        from fadiff_mapper.search.lower_bound.proof import AT_ONCE, prove, unprovable  # after the first mapping
+    if found is not None and task is not None and proved is not None:
+        found = found.raised(metric, proved)
+    elif found is not None and task is not None and task.sparse is None:
+        from fadiff_mapper.search.lower_bound.proof import prove, unprovable  # after the first mapping
         if not unprovable(task.layer):
             proof, lost = attempted("short proof", partial(prove, task.layer, task.space, metric, nest, budget=AT_ONCE))
             found = found.raised(metric, proof.least) if proof else found
@@ -312,7 +314,7 @@ class ResultStream:
                 found, status=outcome.status, options=self.options.as_dict(), evaluations=outcome.evaluations,
                 corrected=corrected, history=history, time_s=time.monotonic() - self.start), nest,
                 partial(bound_of, index), None if self.options.imperfect or self.options.prove else task,
-                found.metric))
+                found.metric, outcome.least))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
                     hand_on(index, results[-1])

@@ -27,6 +27,9 @@ ILLEGAL = _kernel.ILLEGAL
 SAME = _kernel.SAME
 """Values, in natural logarithms of a metric, that differ by less are those of equally good mappings."""
 
+AT_ONCE = 30_000
+"""Parts and mappings that a proof which nobody asked for looks at: a part of the time that a search takes."""
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -56,17 +59,19 @@ class Effort:
                                          # matrix products need them, short searches do without
     crossover_rate: float = 0.1          # Share of the moves of the extra rounds that take all factors of one dimension
                                          # from another chain, which joins what two chains found
+    proof: int = AT_ONCE                 # Parts and mappings of a short proof after the first rounds, which ends the
+                                         # search where no mapping is better; 0: none
     descent: LayerDescent | None = None  # Descent whose ends the refinement starts from, for the method "gradient";
                                          # None: random mappings
 
 
 EFFORTS = {
     "light": Effort(chains=16, rounds=25, neighbours=8, rounds_least=1, chains_agreeing=4, extra_rounds=0,
-                    resplit_rate=0.0),
+                    resplit_rate=0.0, proof=0),
     "quick": Effort(chains=24, rounds=30, neighbours=8, rounds_least=10, chains_agreeing=6, extra_rounds=0,
-                    resplit_rate=0.0),
+                    resplit_rate=0.0, proof=0),
     "short": Effort(chains=32, rounds=45, neighbours=8, rounds_least=15, chains_agreeing=6, extra_rounds=60,
-                    searches=1),
+                    searches=1, proof=0),
     "full": Effort(),
 }
 """Efforts by name. "light": what lies near a known mapping, and tiles of candidates. "quick": every layer first, where

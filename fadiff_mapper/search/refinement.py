@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.mapspace.build import factor_ranges
 from fadiff_mapper.search.options import ILLEGAL, SAME, Progress, SearchOptions
 
+if TYPE_CHECKING:
+    from fadiff_mapper.search.lower_bound.proof import MappingProof
+
 ORDER_DRAWS = 2
 """Weight of a level's order among the decisions that moves draw from: a level has many more orders than layouts or
 choices to keep."""
@@ -31,6 +34,9 @@ choices to keep."""
 COOLING, EXTRA_COOLING = (0.3, 0.01), (0.03, 0.003)
 """Temperatures of the first and the last round, in natural logarithms of the metric, of the rounds and of the extra
 ones: hot enough to leave a local optimum, and to leave only a shallow one."""
+
+ROUNDS_BEFORE_PROOF = 6
+"""Rounds before the short proof, which then starts from a good mapping: with more, it proves no more."""
 
 LOOK_EVERY = 0.03
 """Seconds, about, between two looks at the clock; each may wait for the interpreter."""
@@ -128,13 +134,15 @@ class Refinement:
             within: The family with the candidates, and the task's number in it.
         """
         family, member = within or (task.family, 0)
-        self.options, self.effort, self.watcher = options, options.schedule, watcher
+        self.task, self.options, self.effort, self.watcher = task, options, options.schedule, watcher
         self.stopped, self.out_of_time = stopped, at_latest(deadline, stopped)
         self.history = list(descended.history) if descended else []  # every improvement, in order
         self.elapsed, self.evaluations, self.legal_evaluations, self.reached = (  # of the descent
             descended.history[-1].time_s, descended.evaluations, descended.legal_evaluations, descended.value
         ) if descended else (0.0, 0, 0, inf)
         self.reported = 0  # improvements of the chains that were looked at
+        self.proof: MappingProof | None = None  # of the best mapping of the first rounds, or a better one
+        self.provable = bool(self.effort.proof) and not (task.sparse or task.room or correction)
         self.chains = chains_of(task, options, compiled_space(family, member), deadline, correction)
         if starts is not None:
             self.chains.start_at(nest_arrays(starts))
@@ -143,13 +151,16 @@ class Refinement:
             self.chains.start_at(nest_arrays(first))  # so that a stopped search has a mapping to return
         self.report()
 
-    def report(self) -> None:
-        """Adds the improvements since the last report to the history, and tells the watcher of the newest."""
+    def report(self, stage: str | None = None) -> None:
+        """Adds the improvements since the last report to the history, and tells the watcher of the newest.
+
+        `stage`: where they come from, if not from the chains.
+        """
         news = self.chains.history(self.reported)
         self.reported += len(news)
         better = [Progress(seconds + self.elapsed, evaluations + self.evaluations,
-                           legal + self.legal_evaluations, value, stage.name)
-                  for seconds, evaluations, legal, value, stage in news if value < self.reached]
+                           legal + self.legal_evaluations, value, stage or own.name)
+                  for seconds, evaluations, legal, value, own in news if value < self.reached]
         self.history += better
         if better and self.watcher:
             self.watcher(self.best(), better[-1])
@@ -159,7 +170,7 @@ class Refinement:
         return Nest(*self.chains.best())
 
     def anneal(self, extra: bool = False) -> None:
-        """Runs the schedule of all problems, or the extra rounds for chains that do not agree.
+        """Runs the schedule of all problems, with the short proof, or the extra rounds for chains that do not agree.
 
         In the extra rounds, which are cooler, chains take good neighbours instead of the best, and factors from each
         other.
@@ -168,13 +179,41 @@ class Refinement:
         rounds, (start, end) = (effort.extra_rounds, EXTRA_COOLING) if extra else (effort.rounds, COOLING)
         self.chains.begin(rounds, start, end, effort.rounds_least, effort.chains_agreeing, effort.neighbours, not extra,
                           effort.resplit_rate, effort.crossover_rate if extra else 0.0)
+        if self.provable and self.proof is None:
+            self.chains.anneal(ROUNDS_BEFORE_PROOF)
+            self.report()
+            self.prove()
+            if self.proved:
+                return
         cool(self.chains, self.out_of_time, self.report)
+
+    def prove(self) -> None:
+        """Tries a short proof that the best mapping so far is the best; a better mapping that it finds joins the
+        chains."""
+        from fadiff_mapper.search.lower_bound.proof import prove, unprovable  # after the first mapping
+        task, sums = self.task, self.task.sums
+        if self.chains.best_value >= ILLEGAL or unprovable(task.layer):
+            self.provable = False
+            return
+        nest = self.best()
+        self.proof = prove(task.layer, task.space, "share" if sums else self.options.priorities[0], nest,
+                           over=self.out_of_time, budget=self.effort.proof, sums=sums or (1.0, 1.0))
+        self.evaluations += self.proof.mappings
+        if self.proof.nest is not nest:
+            self.chains.start_at(nest_arrays(self.proof.nest))
+            self.report("proof")
+
+    @property
+    def proved(self) -> bool:
+        """Whether no mapping is better, with a single thing to minimise."""
+        return bool(self.proof and not self.proof.gap and (self.task.sums or len(self.options.priorities) == 1))
 
     def run(self) -> SearchOutcome:
         """Anneals until enough chains have met the best mapping, and descends from there to a local optimum.
 
-        If the chains do not agree, the best ones continue. If still too few, including earlier searches, have met the
-        best mapping, the search starts again from new random mappings.
+        A short proof after the first rounds may end the search. If the chains do not agree, the best ones continue. If
+        still too few, including earlier searches, have met the best mapping, the search starts again from new random
+        mappings.
         """
         effort, chains, met = self.effort, self.chains, 0
         enough = min(effort.min_agreeing_chains, effort.chains, effort.extra_chains)
@@ -185,19 +224,23 @@ class Refinement:
                 chains.start_again(effort.chains)
             before = chains.best_value
             self.anneal()
-            if chains.agreed or not effort.extra_rounds or self.out_of_time():
+            if self.proved or chains.agreed or not effort.extra_rounds or self.out_of_time():
                 break
             chains.keep_strongest(effort.extra_chains)
             self.anneal(extra=True)
             met = chains.met + (met if chains.best_value >= before - SAME else 0)
             if chains.agreed or met >= enough:
                 break
-        converged = effort.searches > 0 and not self.out_of_time() and chains.polish(POLISH_STEPS)
-        status = early_end(self.options, self.stopped(), self.out_of_time()) or (
-            "converged: no neighbour of the best mapping is better" if converged else "search ended")
+        if self.proof and self.proved:
+            status = self.proof.sentence
+        else:
+            converged = effort.searches > 0 and not self.out_of_time() and chains.polish(POLISH_STEPS)
+            status = early_end(self.options, self.stopped(), self.out_of_time()) or (
+                "converged: no neighbour of the best mapping is better" if converged else "search ended")
         self.report()
         return SearchOutcome(self.best(), chains.best_value, status, tuple(self.history),
-                             self.evaluations + chains.evaluations, self.legal_evaluations + chains.legal_evaluations)
+                             self.evaluations + chains.evaluations, self.legal_evaluations + chains.legal_evaluations,
+                             self.proof.least if self.proof else None)
 
 
 def early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:

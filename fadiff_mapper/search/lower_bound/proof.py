@@ -30,12 +30,10 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.assemble import percent_above, without_bound
 from fadiff_mapper.search.mapspace.build import MapSpace, orders_at, reachable
+from fadiff_mapper.search.options import AT_ONCE
 
 BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: about as long as its division takes."""
-
-AT_ONCE = 30_000
-"""The same for the bound of a mapping that nobody asked to prove: a part of what its search takes."""
 
 SOON = 200_000
 """Parts and mappings after which a mapping is searched at full length before its proof goes on: about as long."""

@@ -379,7 +379,9 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
     results = np.stack([values[:, None] / values, values[:, None] * values])
     number = np.minimum(np.searchsorted(own, results), len(own) - 1)
     quotient, times = np.where((own[number] == results) & there[:, None] & there, number, NONE).astype(NUMBER)
-    allowed = np.array([np.isin(values, choice) & there for choice in choices])
+    allowed = np.zeros((len(choices), width), dtype=np.bool_)
+    for here, choice in zip(allowed, choices, strict=True):
+        here[np.searchsorted(own, choice)] = True
     # From the outermost place inwards: `rest` are the divisors that the places further out can take up.
     completable, rest = np.empty((len(choices), *quotient.shape), dtype=np.bool_), there & (values == 1)
     for table, here in zip(completable[::-1], allowed[::-1], strict=True):
