@@ -79,7 +79,8 @@ struct DataSpace {
 // Extent of a rank of a box, between the first and the last word that it touches: 1 + sum of coefficient * (points - 1).
 // `points`: points of the box along a dimension; of one box, or of eight in lanes, which a call would return through memory.
 template <typename Points>
-[[gnu::always_inline]] inline auto extent_along(const Rank& rank, Points points) {
+[[gnu::always_inline]]
+inline auto extent_along(const Rank& rank, Points points) {
     using Number = std::decay_t<decltype(points(0))>;
     if (rank.single >= 0) return Number(points(rank.single));
     Number reach = Number(-rank.surplus);

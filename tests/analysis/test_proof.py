@@ -253,7 +253,7 @@ def test_without_time_there_is_an_answer_with_its_gap() -> None:
 
 
 def test_a_space_with_more_schemes_than_can_be_looked_at_is_left_unproved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fadiff_mapper.search.lower_bound.proof.AT_ONCE", 3)
+    monkeypatch.setattr("fadiff_mapper.search.lower_bound.proof.BUDGET", 3)
     task, start = mapping_task(gemm()), map_layer(gemm(), time_limit=0.05)
     proof = prove(task.layer, task.space, "edp", pack([start.mapping], start.spec.problem), budget=3)
     assert (proof.least, proof.gap, proof.parts) == (0.0, math.inf, 3)

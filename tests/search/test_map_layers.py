@@ -88,7 +88,7 @@ def test_results_are_legal_and_keep_to_the_constraints(design: str, layer: str) 
     result = map_layer(spec, QUICK)
     assert check_mapping(build_mapspace(spec.arch, spec.problem, spec.constraints), result.mapping) == []
     assert evaluate(replace(spec, mapping=result.mapping)).edp == result.stats.edp
-    assert "converged" in result.status
+    assert "converged" in result.status or result.status.startswith("proved: no mapping is better")
 
 
 def test_problems_on_designs_that_differ_in_the_energy_of_the_arithmetic_are_searched_apart() -> None:
@@ -130,8 +130,9 @@ def test_tiles_of_unlike_shape_that_fill_one_buffer_are_compared() -> None:
     """Shifts of single divisors lead from one to another through worse mappings alone; here all chains were stuck."""
     spec = load(find("arch/gemmini_small"), find("layers/gpt3_6b7_block/gemm_2048_4096_4096"))
     wide = replace(spec, problem=replace(spec.problem, bounds=spec.problem.bounds | {"M": 14336}))
-    shifts_alone = SearchOptions(effort=Effort(chains_agreeing=12, resplit_rate=0.0, crossover_rate=0.0))
-    stuck, best = (map_layer(wide, options, seed=0).stats.edp for options in (shifts_alone, SearchOptions()))
+    shifts_alone = SearchOptions(effort=Effort(chains_agreeing=12, resplit_rate=0.0, crossover_rate=0.0, proof=0))
+    unproved = SearchOptions(effort=Effort(proof=0))
+    stuck, best = (map_layer(wide, options, seed=0).stats.edp for options in (shifts_alone, unproved))
     assert stuck > 1.1 * best and best == pytest.approx(map_layer(wide, seed=1).stats.edp, rel=0.002)
 
 

@@ -30,7 +30,6 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.assemble import percent_above, without_bound
 from fadiff_mapper.search.mapspace.build import MapSpace, orders_at, reachable
-from fadiff_mapper.search.options import AT_ONCE
 
 BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: about as long as its division takes."""
@@ -199,7 +198,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     heap: list[tuple[float, int, Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
     for scheme in schemes(space):
-        if parts >= AT_ONCE and (parts >= budget or over()):
+        if parts >= BUDGET and (parts >= budget or over()):
             return MappingProof(value, nest, 0.0, parts, mappings)  # schemes without a bound may have any mapping
         parts += 1
         # the bound holds for every layout
