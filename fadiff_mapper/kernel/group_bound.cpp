@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <queue>
 #include <tuple>
@@ -35,7 +36,7 @@ struct Operand {
 };
 
 // Energy and cycles of a layer, by the share of its units that are at work.
-using Costs = std::array<std::pair<Lanes, Lanes>, AT_WORK.size() - 1>;
+using Costs = std::array<std::pair<Lanes, Lanes>, SHARES>;
 
 // The shared loops as all layers see them, in the smallest and in the largest tiles, [layer][loop].
 struct Cuts {
@@ -778,7 +779,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             if (!(words.first > words.second).any()) break;     // nothing comes again: fewer units at work gain nothing
         }
         if (returns && streams) {   // in rounds, with any units at work: the first one has no sums that come back
-            const std::pair<Lanes, Lanes> words = words_of_product(AT_WORK.size() - 2, 0, 0);
+            const std::pair<Lanes, Lanes> words = words_of_product(SHARES - 1, 0, 0);
             const Lanes sent = spilled / larger(rounds - 1, 1.0);
             in_rounds = {cost(first, own.cycles, 1, words, 0, sent),
                          cost(1 - first, own.cycles, 1, words, back, own.written + spilled - sent)};
@@ -820,13 +821,13 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
             part(lane).crowded = crowded[lane];
             for (int round = 0; round < 2; ++round)
                 part(lane).rounds[round] = {rounds[round].first[lane], rounds[round].second[lane]};
-            std::vector<std::array<LeastCost, AT_WORK.size() - 1>>& found = part(lane).layers;
-            found.clear();
-            for (const Costs& own : costs) {
-                found.emplace_back();
-                for (std::size_t share = 0; share < own.size(); ++share)
-                    found.back()[share] = {own[share].first[lane], own[share].second[lane]};
-            }
+            std::vector<LeastCosts>& found = part(lane).layers;
+            found.resize(costs.size());
+            for (std::size_t layer = 0; layer < costs.size(); ++layer)
+                for (std::size_t share = 0; share < SHARES; ++share) {
+                    found[layer].energy[share] = costs[layer][share].first[lane];
+                    found[layer].cycles[share] = costs[layer][share].second[lane];
+                }
         }
     }
 }
@@ -846,10 +847,12 @@ GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> laye
 
 double price_of(const GroupPart& part, const Price& price) {
     double sum = part.layers.empty() ? NEVER : 0, last = 0;
-    for (const auto& layer : part.layers) {
-        last = NEVER;
-        for (const LeastCost& cost : layer)
-            if (cost.energy < NEVER) last = std::min(last, price.of(cost.energy, cost.cycles));
+    for (const LeastCosts& layer : part.layers) {
+        static_assert(SHARES == LANES, "all shares in one set of lanes");
+        const Lanes energy = load(layer.energy.data());
+        std::array<double, SHARES> prices;
+        store(select(energy < NEVER, price.of(energy, load(layer.cycles.data())), NEVER), prices.data());
+        last = *std::min_element(prices.begin(), prices.end());
         sum += last;
     }
     double rounds = 0;
@@ -868,12 +871,15 @@ std::vector<std::pair<int, double>> GroupBound::least_loops(const Price& price) 
     double least = NEVER;
     for (const GroupPart& part : parts_) {
         const double value = price_of(part, price);
-        if (value >= least) continue;
-        least = value;
-        found.clear();
+        if (value > least * (1 + HIGHER)) continue;
         const LoopOrder& order = orders_[part.order];
+        std::vector<std::pair<int, double>> loops;
         for (std::size_t loop = 0; !order.open && loop < order.dims.size(); ++loop)
-            found.push_back({order.dims[loop], part.most[loop]});
+            if (part.most[loop] < segment_.layers.back().bounds[order.dims[loop]])
+                loops.push_back({order.dims[loop], part.most[loop]});
+        if (value >= least * (1 - HIGHER) && loops.size() >= found.size()) continue;
+        least = std::min(least, value);
+        found = std::move(loops);
     }
     return found;
 }
@@ -905,131 +911,180 @@ void GroupBound::halve(const GroupPart& part, std::size_t loop, std::vector<Grou
 
 // Boxes are divided until no loop has many more steps in one of a box's tiles than in another; then the order is chosen.
 // After that, whether an intermediate stays along a loop or is made again, and the residency of an operand from outside, where
-// the least costly case costs most; where that costs nothing yet, the box first, by steps and then by sizes. False where
-// nothing is left to divide.
-bool GroupBound::divide(const GroupPart& part, const Price& price, std::vector<GroupPart>& found) {
-    const LoopOrder& order = orders_[part.order];
+// the least costly case costs most; where that costs nothing yet, the box first, by steps and then by sizes.
+std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupPart>& parts, const Price& price) {
+    const LoopOrder& order = orders_[parts[0].order];
     const std::vector<double>& bounds = segment_.layers.back().bounds;
     const std::size_t loops = order.dims.size();
-    found.clear();
-    if (!loops) return false;
-    std::vector<double> ratio;      // of the most steps to the least
-    for (std::size_t loop = 0; loop < loops; ++loop) {
+    std::vector<std::vector<GroupPart>> found(parts.size());
+    if (!loops) return found;
+    // of the most steps to the least in a box
+    const auto ratio = [&](const GroupPart& part, std::size_t loop) {
         const double bound = bounds[order.dims[loop]];
-        ratio.push_back(std::ceil(bound / part.least[loop]) / std::ceil(bound / part.most[loop]));
-    }
-    const double widest = *std::max_element(ratio.begin(), ratio.end());
-    if (order.open && widest < WIDE) {
-        for (std::size_t number = 1; number < orders_.size(); ++number) {
-            std::vector<GroupPart> one{part};
-            one[0].order = int(number);
-            for (std::size_t loop = 0; loop < loops; ++loop) {
-                const auto place = std::find(order.dims.begin(), order.dims.end(), orders_[number].dims[loop]);
-                one[0].least[loop] = part.least[place - order.dims.begin()];
-                one[0].most[loop] = part.most[place - order.dims.begin()];
-            }
-            evaluate(one);
-            found.push_back(std::move(one[0]));
-        }
-        return true;
-    }
-    const double now = price_of(part, price);
-    bool wide = false;
-    for (std::size_t loop = 0; loop < loops; ++loop) wide |= part.least[loop] < part.most[loop];
-    double best = wide ? now * (1 + HIGHER) : -1;
-    const auto consider = [&](std::vector<GroupPart> parts) {
-        double value = NEVER;
-        for (const GroupPart& one : parts) value = std::min(value, price_of(one, price));
-        if (value > best) best = value, found = std::move(parts);
+        return std::ceil(bound / part.least[loop]) / std::ceil(bound / part.most[loop]);
     };
-    for (std::size_t loop = 0; loop < loops; ++loop)
-        for (std::size_t link = shared_.size(); !order.open && part.least[loop] < bounds[order.dims[loop]] && link-- > 0;) {
+    std::vector<double> widest(parts.size(), 1), now, best;
+    for (std::size_t number = 0; number < parts.size(); ++number) {
+        const GroupPart& part = parts[number];
+        bool wide = false;
+        for (std::size_t loop = 0; loop < loops; ++loop) {
+            widest[number] = std::max(widest[number], ratio(part, loop));
+            wide |= part.least[loop] < part.most[loop];
+        }
+        now.push_back(price_of(part, price));
+        best.push_back(wide ? now.back() * (1 + HIGHER) : -1);
+    }
+    // Divides some parts by a choice, `choose(part, choice)`, where that raises the price more than all choices before.
+    const auto decide = [&](const std::vector<std::size_t>& some, int choices, const auto& choose) {
+        if (some.empty()) return;
+        std::vector<std::vector<GroupPart>> chosen(choices);
+        std::vector<double> value(some.size(), NEVER);
+        for (int choice = 0; choice < choices; ++choice) {
+            for (const std::size_t number : some) choose(chosen[choice].emplace_back(parts[number]), choice);
+            evaluate(chosen[choice]);
+            for (std::size_t i = 0; i < some.size(); ++i) value[i] = std::min(value[i], price_of(chosen[choice][i], price));
+        }
+        for (std::size_t i = 0; i < some.size(); ++i) {
+            if (!(value[i] > best[some[i]])) continue;
+            best[some[i]] = value[i];
+            found[some[i]].clear();
+            for (std::vector<GroupPart>& own : chosen) found[some[i]].push_back(std::move(own[i]));
+        }
+    };
+    const auto where = [&](const auto& test) {
+        std::vector<std::size_t> some;
+        for (std::size_t number = 0; number < parts.size(); ++number)
+            if (test(number)) some.push_back(number);
+        return some;
+    };
+    if (order.open) {
+        const std::vector<std::size_t> narrow = where([&](std::size_t number) { return widest[number] < WIDE; });
+        for (const std::size_t number : narrow) best[number] = -1;
+        decide(narrow, int(orders_.size()) - 1, [&](GroupPart& part, int choice) {
+            const GroupPart before = part;
+            part.order = choice + 1;
+            for (std::size_t loop = 0; loop < loops; ++loop) {
+                const std::vector<int>& dims = orders_[part.order].dims;
+                const auto place = std::find(order.dims.begin(), order.dims.end(), dims[loop]) - order.dims.begin();
+                part.least[loop] = before.least[place];
+                part.most[loop] = before.most[place];
+            }
+        });
+    }
+    for (std::size_t loop = 0; !order.open && loop < loops; ++loop)
+        for (std::size_t link = shared_.size(); link-- > 0;) {
             const std::uint8_t bit = std::uint8_t(1 << loop);
-            if (((part.again[link] | part.kept[link]) & bit) ||
+            if (((parts[0].again[link] | parts[0].kept[link]) & bit) ||
                 std::find(shared_[link].begin(), shared_[link].end(), order.dims[loop]) == shared_[link].end())
                 continue;
-            std::vector<GroupPart> made{part}, stays{part};
-            made[0].again[link] |= bit;
-            evaluate(made);
-            // a single step leaves nothing to stay; that case is among those above
-            stays[0].kept[link] |= bit;
-            stays[0].most[loop] = std::min(stays[0].most[loop], bounds[order.dims[loop]] - 1);
-            evaluate(stays);
-            consider({made[0], stays[0]});
+            const double bound = bounds[order.dims[loop]];
+            decide(where([&](std::size_t number) { return parts[number].least[loop] < bound; }), 2,
+                   [&](GroupPart& part, int stays) {
+                (stays ? part.kept : part.again)[link] |= bit;
+                // a single step leaves nothing to stay; that case is among those made again
+                if (stays) part.most[loop] = std::min(part.most[loop], bound - 1);
+            });
             break;
         }
-    for (std::size_t layer = 0; !order.open && part.crowded && layer < segment_.layers.size(); ++layer) {
+    for (std::size_t layer = 0; !order.open && layer < segment_.layers.size(); ++layer) {
         const FusedLayer& own = segment_.layers[layer];
         for (auto [t, slot] = std::pair(0, std::size_t(0)); t < int(own.spaces.size()) && slot < 2; ++t) {
             if (own.spaces[t].written || (own.handed | layers_[layer].lasting) >> t & 1) continue;
-            if (!part.stays[layer][slot]) {
-                std::vector<GroupPart> trial;
-                for (int choice = 0; choice < choices_of(layer, t, order); ++choice) {
-                    std::vector<GroupPart> one{part};
-                    one[0].stays[layer][slot] = std::uint8_t(choice + 1);
-                    evaluate(one);
-                    trial.push_back(std::move(one[0]));
-                }
-                consider(std::move(trial));
-            }
+            const std::vector<std::size_t> crowded = where([&](std::size_t number) { return parts[number].crowded; });
+            if (!parts[0].stays[layer][slot] && !crowded.empty())
+                decide(crowded, choices_of(layer, t, order), [&, place = slot](GroupPart& part, int choice) {
+                    part.stays[layer][place] = std::uint8_t(choice + 1);
+                });
             ++slot;
         }
     }
-    if (!found.empty()) return true;
-    if (!wide) return false;
-    if (widest > 1) {
-        found.assign(1, part);
-        for (std::size_t loop = 0; loop < loops; ++loop) {
-            if (ratio[loop] == 1 || ratio[loop] * ratio[loop] < widest) continue;
-            std::vector<GroupPart> halves;
-            for (const GroupPart& box : found) halve(box, loop, halves);
-            found = std::move(halves);
-        }
-        evaluate(found);
-        return true;
-    }
-    // sizes with as many steps: of the loop along which the price rises most on average, at most to twice as much
+    // boxes of the other parts, side by side
     std::vector<GroupPart> boxes;
-    for (std::size_t loop = 0; loop < loops; ++loop)
-        if (part.least[loop] < part.most[loop]) halve(part, loop, boxes);
-    evaluate(boxes);
-    const auto rise = [&](const GroupPart& box) { return std::min(price_of(box, price), 2 * now); };
-    double highest = 0;
-    for (std::size_t box = 0; box < boxes.size(); box += 2) {
-        const double sum = rise(boxes[box]) + rise(boxes[box + 1]);
-        if (sum <= highest * (1 + HIGHER)) continue;
-        highest = sum;
-        found = {boxes[box], boxes[box + 1]};
+    std::vector<std::size_t> first;     // of each part
+    for (std::size_t number = 0; number < parts.size(); ++number) {
+        const GroupPart& part = parts[number];
+        first.push_back(boxes.size());
+        if (!found[number].empty()) continue;
+        std::vector<GroupPart> own;
+        if (widest[number] > 1) own.push_back(part);
+        for (std::size_t loop = 0; loop < loops; ++loop) {
+            if (widest[number] == 1) {  // sizes with as many steps, of one loop or another
+                if (part.least[loop] < part.most[loop]) halve(part, loop, own);
+            } else if (ratio(part, loop) > 1 && ratio(part, loop) * ratio(part, loop) >= widest[number]) {
+                std::vector<GroupPart> halves;
+                for (const GroupPart& box : own) halve(box, loop, halves);
+                own = std::move(halves);
+            }
+        }
+        std::move(own.begin(), own.end(), std::back_inserter(boxes));
     }
-    return true;
+    first.push_back(boxes.size());
+    if (!boxes.empty()) evaluate(boxes);
+    for (std::size_t number = 0; number < parts.size(); ++number) {
+        std::size_t begin = first[number], end = first[number + 1];
+        if (widest[number] == 1) {  // of the loop along which the price rises most on average, at most to twice as much
+            const auto rise = [&](std::size_t box) { return std::min(price_of(boxes[box], price), 2 * now[number]); };
+            double highest = 0;
+            std::size_t taken = end;
+            for (std::size_t box = begin; box < end; box += 2) {
+                const double sum = rise(box) + rise(box + 1);
+                if (sum > highest * (1 + HIGHER)) highest = sum, taken = box;
+            }
+            begin = taken, end = std::min(taken + 2, end);
+        }
+        for (std::size_t box = begin; box < end; ++box) found[number].push_back(std::move(boxes[box]));
+    }
+    return found;
 }
 
 std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most) {
     using Ranked = std::pair<double, std::size_t>;
-    std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>> waiting;
-    for (std::size_t index = 0; index < parts_.size(); ++index)
-        if (const double value = price_of(parts_[index], price); value < bar)
-            waiting.push({value, index});
+    using Queue = std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>>;
+    using Decisions = decltype(std::make_tuple(GroupPart().order, GroupPart().again, GroupPart().kept, GroupPart().stays));
+    std::map<Decisions, Queue> waiting;
+    const auto wait = [&](std::size_t index) {
+        const GroupPart& part = parts_[index];
+        if (const double value = price_of(part, price); value < bar)
+            waiting[{part.order, part.again, part.kept, part.stays}].push({value, index});
+    };
+    for (const GroupPart& part : parts_)
+        if (part.whole) bar = std::min(bar, price_of(part, price));
+    for (std::size_t index = 0; index < parts_.size(); ++index) wait(index);
     const std::size_t before = bounded_;
-    std::vector<GroupPart> found;
     std::vector<std::size_t> gone;
     while (!waiting.empty() && bounded_ - before < most) {
-        const std::size_t index = waiting.top().second;
-        if (!divide(parts_[index], price, found)) break;
-        waiting.pop();
-        gone.push_back(index);
-        for (GroupPart& part : found) {
-            if (price_of(part, price) == NEVER) continue;
-            std::size_t place = parts_.size();
-            if (gone.empty()) {
-                parts_.push_back(std::move(part));
-            } else {    // in the place of one that was divided
-                place = gone.back();
-                gone.pop_back();
-                parts_[place] = std::move(part);
+        const auto least = std::min_element(waiting.begin(), waiting.end(), [](const auto& one, const auto& other) {
+            return one.second.top() < other.second.top();
+        });
+        if (least->second.top().first >= bar) break;
+        std::vector<GroupPart> parts;   // of one order after the same decisions, so that eight are bounded at once
+        std::vector<std::size_t> places;
+        for (; !least->second.empty() && parts.size() < LANES; least->second.pop()) {
+            places.push_back(least->second.top().second);
+            parts.push_back(std::move(parts_[places.back()]));
+        }
+        if (least->second.empty()) waiting.erase(least);
+        std::vector<std::vector<GroupPart>> found = divided(parts, price);
+        for (std::size_t number = 0; number < parts.size(); ++number) {
+            if (found[number].empty()) {    // the least price does not rise beyond that of such a part
+                bar = std::min(bar, price_of(parts[number], price));
+                parts[number].whole = true;
+                parts_[places[number]] = std::move(parts[number]);
+                continue;
             }
-            if (const double value = price_of(parts_[place], price); value < bar)
-                waiting.push({value, place});
+            gone.push_back(places[number]);
+            for (GroupPart& part : found[number]) {
+                if (price_of(part, price) == NEVER) continue;
+                std::size_t place = parts_.size();
+                if (gone.empty()) {
+                    parts_.push_back(std::move(part));
+                } else {    // in the place of one that was divided
+                    place = gone.back();
+                    gone.pop_back();
+                    parts_[place] = std::move(part);
+                }
+                wait(place);
+            }
         }
     }
     std::sort(gone.rbegin(), gone.rend());

@@ -71,8 +71,15 @@ constexpr std::size_t MOST_LOOPS = 8, MOST_LINKS = 16;   // of a group that is d
 // By how many units of a layer are at work: a share of the most, down to that of the next entry.
 constexpr std::array<double, 9> AT_WORK{1.0, 15.0 / 16, 3.0 / 4, 5.0 / 8, 1.0 / 2, 3.0 / 8, 1.0 / 4, 1.0 / 8, 0.0};
 
+constexpr std::size_t SHARES = AT_WORK.size() - 1;
+
 struct LeastCost {
     double energy, cycles;
+};
+
+// The same of a layer, by how many of its units are at work.
+struct LeastCosts {
+    std::array<double, SHARES> energy, cycles;
 };
 
 // A part of all groups; words stay, or are made again, along loops: bits by position in the order.
@@ -82,9 +89,9 @@ struct GroupPart {
     // by layer and operand from outside: the number of its residency from 1 on, 0 where it may be any
     std::array<std::array<std::uint8_t, 2>, MOST_LINKS + 1> stays{};
     std::array<double, MOST_LOOPS> least{}, most{};         // tile sizes, by position in the order
+    bool whole = false;     // whether nothing is left to divide
     bool crowded = false;   // whether operands from outside that stay as long as each could alone do not fit together
-    // by layer, and by how many of its units are at work; none where no group fits
-    std::vector<std::array<LeastCost, AT_WORK.size() - 1>> layers;
+    std::vector<LeastCosts> layers;
     std::array<LeastCost, 2> rounds{};  // the last layer in the first round of its sums, and in all further ones, if known
 };
 
@@ -102,8 +109,8 @@ public:
     // The least price of all parts; infinite where no group fits.
     double lower(const Price& price) const;
 
-    // Dimensions and largest tile sizes of the loops in the part with the least price, the outermost one first; none where
-    // its order is open.
+    // Dimensions and largest tile sizes of the loops of several steps in the part with the least price, of equal ones that
+    // with the fewest loops, the outermost one first; none where its order is open.
     std::vector<std::pair<int, double>> least_loops(const Price& price) const;
 
     // Divides parts until the least price is at least `bar`, or that of a part that cannot be divided, or so many layers of
@@ -116,7 +123,7 @@ public:
 private:
     int choices_of(std::size_t layer, int tensor, const LoopOrder& order) const;
     void halve(const GroupPart& part, std::size_t loop, std::vector<GroupPart>& found) const;
-    bool divide(const GroupPart& part, const Price& price, std::vector<GroupPart>& found);
+    std::vector<std::vector<GroupPart>> divided(const std::vector<GroupPart>& parts, const Price& price);
 
     const FusedSegment& segment_;
     std::vector<LayerLeast> layers_;

@@ -139,6 +139,7 @@ class LeastGroup:
     operators: OperatingPoint = NOTHING     # between its layers, on compute units
     parts: Callable[[], GroupBound | None] = lambda: None   # how the groups are divided; None: no further
     bound: GroupBound | None = None
+    lowest: dict[tuple[float, float], float] = field(default_factory=dict)  # the bound's prices until it is raised
     ended: bool = False     # whether no parts are known
 
     def price(self, energy: float, cycles: float) -> float:
@@ -158,15 +159,15 @@ class LeastGroup:
         if self.with_words:
             layer, words = self.with_words
             least = self.segment.repeat * layer.price(energy, cycles) - energy * words.energy_pj - cycles * words.cycles
-        return max(least, self.bound.lower(*_sums(energy, cycles))) if self.bound else least
+        if self.bound and (energy, cycles) not in self.lowest:
+            self.lowest[energy, cycles] = self.bound.lower(*_sums(energy, cycles))
+        return max(least, self.lowest.get((energy, cycles), 0.0))
 
     def sizes(self, energy: float, cycles: float) -> dict[str, int]:
         """The largest tile of each shared loop, the outermost first, in the part of the groups with the least price;
         empty where no loops are decided."""
         loops = self.bound.least_loops(*_sums(energy, cycles)) if self.bound else []
-        last = self.segment.problems[-1]
-        tiles = {last.dimensions[number]: int(tile) for number, tile in loops}
-        return {dim: tile for dim, tile in tiles.items() if tile < last.bounds[dim]}
+        return {self.segment.problems[-1].dimensions[number]: int(tile) for number, tile in loops}
 
     def open_at(self, energy: float, cycles: float) -> bool:
         """Whether the groups may be divided further."""
@@ -182,7 +183,8 @@ class LeastGroup:
         goal -= energy * self.operators.energy_pj
         by_units = cycles * self.operators.cycles
         if self.price_of_layers(energy, cycles) < self.price_of_layers(energy, 0.0) + by_units:
-            return self.bound.refine(*_sums(energy, 0.0), goal - by_units, WORK)
+            cycles, goal = 0.0, goal - by_units
+        self.lowest.clear()
         return self.bound.refine(*_sums(energy, cycles), goal, WORK)
 
 
@@ -237,12 +239,14 @@ class NetworkLeast:
         """The least price of all plans at prices per pJ and per cycle."""
         return self.path(energy, cycles)[0]
 
-    def raise_price(self, energy: float, cycles: float, most: float, over: Over = never) -> int:
-        """Divides the groups and proves the layers of plans of the least price until nothing of one is open, so many
-        parts were looked at, or time is over; returns how many were."""
+    def raise_price(self, energy: float, cycles: float, most: float, over: Over = never, enough: float = inf) -> int:
+        """Divides the groups and proves the layers of plans of the least price until that price is enough, nothing of
+        one is open, so many parts were looked at, or time is over; returns how many were."""
         made, more = 0, 1
         while more and made < most and not over():
             total, taken = self.path(energy, cycles)
+            if total >= enough:
+                break
             parts = list({id(part): part for part in taken if part.open_at(energy, cycles)}.values())
             if not parts:
                 break
@@ -257,35 +261,40 @@ class NetworkLeast:
             made += more
         return made
 
-    def bound(self, metric: str, most: float = MOST_WORK, over: Over = never) -> float:
+    def bound(self, metric: str, most: float = MOST_WORK, over: Over = never, enough: float = inf) -> float:
         """The value of "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles that no plan undercuts.
 
-        Groups are divided and layers by themselves proved until no bound can rise further, `most` parts were looked at,
-        or `over` tells that time is over.
+        Groups are divided and layers by themselves proved until the value is enough, no bound can rise further, `most`
+        parts were looked at, or `over` tells that time is over.
         """
         energy, cycles = map(float, METRIC_EXPONENTS[metric])
+        enough *= (1 + TANGENT) / SLACK
         if not (energy and cycles):     # a sum over the parts of a plan, not a product of two
-            self.raise_price(energy, cycles, most, over)
+            self.raise_price(energy, cycles, most, over, enough)
             return SLACK * self.price(energy, cycles)
+
+        def raised(energy: float, cycles: float) -> int:
+            """`raise_price` up to the line that touches the hyperbola of the product which is enough."""
+            return self.raise_price(energy, cycles, most / 2, over, 2 * sqrt(energy * cycles * enough))
         apart = summed([self.besides, *(OperatingPoint(runs * own.energy_pj, runs * own.cycles)
                                         for own, runs in self.alone)])
         at = [(1.0, 0.0), (0.0, 1.0)]   # prices by falling weight of energy: neighbours meet at the corners
         if apart.energy_pj and apart.cycles:
             at.insert(1, (1 / apart.energy_pj, 1 / apart.cycles))
-            most -= self.raise_price(*at[1], most / 2, over)    # as prices change, half of the rest each time
+            most -= raised(*at[1])  # as prices change, half of the rest each time
         lines = [(*prices, self.price(*prices)) for prices in at]    # earlier prices stay bounds as groups are divided
         while True:
             corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
                        for (a, b, c), (d, e, f) in pairwise(lines)]
             least = min(range(len(corners)), key=lambda index: prod(corners[index]))
-            if not prod(corners[least]):    # a network without energy
-                return 0.0
+            if not prod(corners[least]) or prod(corners[least]) >= enough:  # the first of a network without energy
+                return SLACK * prod(corners[least])
             beside = [(energy, cycles, self.price(energy, cycles)) for energy, cycles, _ in lines[least:least + 2]]
             if beside != lines[least:least + 2]:
                 lines[least:least + 2] = beside
                 continue
             energy, cycles = 1 / corners[least][0], 1 / corners[least][1]
-            most -= self.raise_price(energy, cycles, most / 2, over)
+            most -= raised(energy, cycles)
             tangent = self.price(energy, cycles)
             if tangent <= 2 * (1 + TANGENT) or len(lines) == MOST_LINES:
                 return SLACK * prod(corners[least])

@@ -90,6 +90,9 @@ by hand."""
 SHORT = 0.04
 """The part by which a group may fall short of its estimate before its mappings are searched for longer. By hand."""
 
+ENOUGH = 0.02
+"""Gap down to which all plans are bounded where none is asked for, as most of the work goes into its last percent."""
+
 NARROWED = 3
 """How often candidates of a segment that fall short are proposed again in smaller tiles. A limit of time."""
 
@@ -257,8 +260,8 @@ class PlanningRun:
             self.on_progress(stage, value)
 
 
-def bound_plans(run: PlanningRun, most: float, over: Over) -> None:
-    """Bounds every layer by itself, and all plans; `most` and `over` are as of `NetworkLeast.bound`."""
+def bound_plans(run: PlanningRun, most: float, over: Over, enough: float = inf) -> None:
+    """Bounds every layer by itself, and all plans; `most`, `over` and `enough` are as of `NetworkLeast.bound`."""
     if not run.layers:
         run.results = tuple(with_lower_bounds(run.results, run.options.metric, over))
         run.layers = [LeastLayer(bound.energy, bound.delay, bound.edp) for result in run.results
@@ -269,7 +272,7 @@ def bound_plans(run: PlanningRun, most: float, over: Over) -> None:
             return None
         run.bounded = network_least(run.workload, run.hardware, [result.spec for result in run.results], run.layers,
                                     run.segments)
-        return run.bounded.bound(run.options.metric, most, over)
+        return run.bounded.bound(run.options.metric, most, over, enough)
     run.least, run.unbounded = attempted("gap", least) if not over() else (None, "")
 
 
@@ -307,7 +310,7 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
         worthwhile = not complete or value < before * (1 - WORTH)
     _refine_groups(run, {part.nodes for part in best_known_plan(run)})
     if bounded and not (run.bounded or run.cut or run.late()):
-        bound_plans(run, MOST_WORK, run.over_in(LISTING))
+        bound_plans(run, MOST_WORK, run.over_in(LISTING), run.value(best_known_plan(run)) / (1 + ENOUGH))
     _evaluate_least(run)
     _search_promising(run)
     return tuple(_with_lasting_tensors(run, best_known_plan(run)))
