@@ -143,6 +143,7 @@ class Refinement:
         self.reported = 0  # improvements of the chains that were looked at
         self.proof: MappingProof | None = None  # of the best mapping of the first rounds, or a better one
         self.provable = bool(self.effort.proof) and not (task.sparse or task.room or correction)
+        self.proved = False  # whether no mapping is better, with a single thing to minimise
         self.chains = chains_of(task, options, compiled_space(family, member), deadline, correction)
         if starts is not None:
             self.chains.start_at(nest_arrays(starts))
@@ -202,11 +203,7 @@ class Refinement:
         if self.proof.nest is not nest:
             self.chains.start_at(nest_arrays(self.proof.nest))
             self.report("proof")
-
-    @property
-    def proved(self) -> bool:
-        """Whether no mapping is better, with a single thing to minimise."""
-        return bool(self.proof and not self.proof.gap and (self.task.sums or len(self.options.priorities) == 1))
+        self.proved = not self.proof.gap and (sums is not None or len(self.options.priorities) == 1)
 
     def run(self) -> SearchOutcome:
         """Anneals until enough chains have met the best mapping, and descends from there to a local optimum.
