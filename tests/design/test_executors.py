@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_spaces import small_question
+from small_spaces import SECTION, small_question
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design import layer_entries
@@ -66,7 +66,9 @@ def test_a_cluster_of_this_machine_takes_no_module_from_the_working_folder(
 @pytest.mark.slow
 def test_a_killed_worker_of_a_ray_cluster_loses_nothing(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    bench = DesignBench(small_question(tmp_path), tmp_path / "store")
+    depths = list(range(512, 4096, 128))    # many designs, so that the workers are busy when one of them is killed
+    section = SECTION.replace("[512, 1024, 4096, 16384]", str(depths))
+    bench = DesignBench(small_question(tmp_path, section), tmp_path / "store")
     points = list(all_points(bench.question.space))
     with executor(bench, DesignWorkers(jobs=2, backend="ray")) as evaluated:
         outcomes = evaluated(points, [])
