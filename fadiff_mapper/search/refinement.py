@@ -142,7 +142,8 @@ class Refinement:
         ) if descended else (0.0, 0, 0, inf)
         self.reported = 0  # improvements of the chains that were looked at
         self.proof: MappingProof | None = None  # of the best mapping of the first rounds, or a better one
-        self.provable = bool(self.effort.proof) and not (task.sparse or task.room or correction)
+        self.provable = bool(self.effort.proof) and not (
+            task.sparse or task.room or correction or options.calibration or options.imperfect)
         self.proved = False  # whether no mapping is better, with a single thing to minimise
         self.chains = chains_of(task, options, compiled_space(family, member), deadline, correction)
         if starts is not None:
