@@ -869,6 +869,7 @@ double GroupBound::lower(const Price& price) const {
 std::vector<std::pair<int, double>> GroupBound::least_loops(const Price& price) const {
     std::vector<std::pair<int, double>> found;
     double least = NEVER;
+    std::size_t fewest = MOST_LOOPS + 2;
     for (const GroupPart& part : parts_) {
         const double value = price_of(part, price);
         if (value > least * (1 + HIGHER)) continue;
@@ -877,8 +878,9 @@ std::vector<std::pair<int, double>> GroupBound::least_loops(const Price& price) 
         for (std::size_t loop = 0; !order.open && loop < order.dims.size(); ++loop)
             if (part.most[loop] < segment_.layers.back().bounds[order.dims[loop]])
                 loops.push_back({order.dims[loop], part.most[loop]});
-        if (value >= least * (1 - HIGHER) && loops.size() >= found.size()) continue;
-        least = std::min(least, value);
+        const std::size_t own = order.open ? MOST_LOOPS + 1 : loops.size();
+        if (value >= least * (1 - HIGHER) && own >= fewest) continue;
+        least = std::min(least, value), fewest = own;
         found = std::move(loops);
     }
     return found;

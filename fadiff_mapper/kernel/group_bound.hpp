@@ -89,7 +89,7 @@ struct GroupPart {
     // by layer and operand from outside: the number of its residency from 1 on, 0 where it may be any
     std::array<std::array<std::uint8_t, 2>, MOST_LINKS + 1> stays{};
     std::array<double, MOST_LOOPS> least{}, most{};         // tile sizes, by position in the order
-    bool whole = false;     // whether nothing is left to divide
+    bool whole = false;     // whether it could not be divided: nothing is left, or it has no price
     bool crowded = false;   // whether operands from outside that stay as long as each could alone do not fit together
     std::vector<LeastCosts> layers;
     std::array<LeastCost, 2> rounds{};  // the last layer in the first round of its sums, and in all further ones, if known

@@ -307,7 +307,8 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
     for (std::size_t r = 0; r < ranks; ++r)
         step_[r] = space.move[r * dims_ + first.dim] * first.step, extents_[r] = extent(space.ranks[r], tile);
     const double fresh = 1 - overlap(int(ranks), step_.data(), [&](int r) { return extents_[r]; }) / words;
-    double kept = 0;  // share of receivers that find the words of such a step at a neighbour
+    const bool anywhere = crossing.neighbours && !placed();     // whether neighbours may be any number of tiles away
+    double kept = anywhere;  // share of receivers that find the words of such a step at a neighbour
     near_.clear();
     for (const auto& [tiles, share] : crossing.apart) {
         for (std::size_t r = 0; r < ranks; ++r) {
@@ -347,6 +348,7 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
         Calls calls{loop.bound, 1, 1};  // shares of a tile that a call brings, at least, and sends
         if (possible(step_.data())) calls.received = fresh, calls.sent = fresh * (1 - kept);
         if (possible(still_.data())) calls.received = calls.sent = 0;
+        if (anywhere) calls.sent = 0;
         const double* away = near_.data();
         for (const auto& [tiles, share] : crossing.apart) {
             if (!std::equal(step_.begin(), step_.end(), away) && possible(away)) calls.sent = std::min(calls.sent, 1 - share);

@@ -30,7 +30,7 @@ struct OpenLoops {
 struct Scheme {
     std::vector<double> spatial;                 // [L][D]
     std::vector<std::uint8_t> keep;              // [L][T]
-    std::vector<Layout> layouts;                 // of all levels, [L][D]
+    std::vector<Layout> layouts;                 // of all levels, [L][D]; none: any, which is bounded but not searched
 };
 
 // Temporal loops of one level.
@@ -56,6 +56,16 @@ public:
 
     // Takes up the parts of a scheme. Returns the bound of all its mappings; infinite where there is none.
     double begin(const Scheme& scheme);
+
+    // Whether the layouts of its spatial loops are known.
+    bool placed() const { return !scheme_.layouts.empty(); }
+
+    // Places of neighbours that may hand on words of its windows, each of which the bound of a part looks at.
+    std::size_t neighbours() const {
+        std::size_t places = 0;
+        for (const Crossing& crossing : crossings_) places += crossing.apart.size();
+        return places;
+    }
 
     // How many parts a part has, and those below a limit.
     std::pair<std::size_t, std::vector<Part>> divided(const std::vector<LevelLoops>& outer, double limit);

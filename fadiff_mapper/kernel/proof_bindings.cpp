@@ -37,7 +37,7 @@ std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> 
 double begin(Prover& prover, std::vector<double> spatial, Names keep, const std::vector<std::pair<Names, Names>>& layouts) {
     const Layer& layer = prover.layer();
     const std::size_t cells = std::size_t(layer.levels) * layer.dims;
-    check(spatial.size() == cells && keep.size() == std::size_t(layer.levels) * layer.tensors && !layouts.empty(), "scheme");
+    check(spatial.size() == cells && keep.size() == std::size_t(layer.levels) * layer.tensors, "scheme");
     for (double factor : spatial) check(factor >= 1, "scheme");
     Scheme scheme{std::move(spatial), std::move(keep), {}};
     for (const auto& [order, on_y] : layouts) {
@@ -55,6 +55,7 @@ std::pair<std::size_t, std::vector<Part>> divided(Prover& prover, const std::vec
 }
 
 py::tuple search(Prover& prover, const std::vector<LevelLoops>& outer, double limit, std::size_t budget) {
+    need(prover.placed(), "layouts", ": a scheme that was begun without any is bounded alone");
     Searched found;
     {
         py::gil_scoped_release release;
@@ -113,6 +114,7 @@ void add_proofs(py::module_& module) {
     py::class_<OneCall<Prover>>(module, "Prover")
         .def(py::init(&prover), py::keep_alive<1, 2>())
         .def("begin", one_call(&begin))
+        .def("neighbours", &Prover::neighbours)
         .def("divided", one_call(&divided))
         .def("search", one_call(&search));
     add_table(module, "ProductUnits", pair("known", &ProductUnits::known), pair("computes", &ProductUnits::computes),

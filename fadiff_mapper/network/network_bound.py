@@ -268,7 +268,7 @@ class NetworkLeast:
         parts were looked at, or `over` tells that time is over.
         """
         energy, cycles = map(float, METRIC_EXPONENTS[metric])
-        enough *= (1 + TANGENT) / SLACK
+        enough *= (1 + TANGENT) ** 2 / SLACK    # what the end by a tangent and the slack may take from it
         if not (energy and cycles):     # a sum over the parts of a plan, not a product of two
             self.raise_price(energy, cycles, most, over, enough)
             return SLACK * self.price(energy, cycles)

@@ -72,8 +72,8 @@ class SearchOutcome:
     history: tuple[Progress, ...]  # Every improvement, in order
     evaluations: int               # Mappings evaluated
     legal_evaluations: int         # The legal mappings among them
-    least: float | None = None     # No mapping has less of the first metric, or a less share in the network; None: no
-                                   # proof was tried
+    least: float | None = None     # No mapping has less of the first metric, or a lower share in the network; 0: not
+                                   # proved; None: not tried from this mapping
 
     @property
     def legal(self) -> bool:

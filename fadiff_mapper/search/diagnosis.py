@@ -31,7 +31,7 @@ SECONDS = 8.0
 ENUMERATED = 50_000
 """Mappings up to which a space is enumerated, within about a second."""
 
-QUICK = SearchOptions(threads=1, effort=Effort(chains=32, neighbours=4, chains_agreeing=33, searches=1))
+QUICK = SearchOptions(threads=1, effort=Effort(chains=32, neighbours=4, chains_agreeing=33, searches=1, proof=0))
 """A search for any legal mapping, which ends with the first. More chains must agree than there are, because chains that
 agree on an illegal mapping must go on."""
 

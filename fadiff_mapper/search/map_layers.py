@@ -172,8 +172,8 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
         if proof.gap > options.gap and not over():
             if quick is not options:
                 (outcome,) = search_all(
-                    [replace(task, given=proof.nest)], options, watcher=watch, stopped=stopped,
-                    deadline=now + (until - now) / 2)
+                    [replace(task, given=proof.nest)], replace(options, effort=replace(options.schedule, proof=0)),
+                    watcher=watch, stopped=stopped, deadline=now + (until - now) / 2)
             proof = prove(task.layer, task.space, metric, outcome.nest, gap=options.gap, over=over)
         evaluations, history = outcome.evaluations + proof.mappings, outcome.history
         if proof.nest is not outcome.nest:

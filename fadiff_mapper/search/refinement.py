@@ -35,6 +35,9 @@ COOLING, EXTRA_COOLING = (0.3, 0.01), (0.03, 0.003)
 """Temperatures of the first and the last round, in natural logarithms of the metric, of the rounds and of the extra
 ones: hot enough to leave a local optimum, and to leave only a shallow one."""
 
+TIME_FOR_PROOF = 2.0
+"""Seconds that a search must have for a short proof, which takes 0.3 where many spatial loops are open."""
+
 ROUNDS_BEFORE_PROOF = 6
 """Rounds before the short proof, which then starts from a good mapping: with more, it proves no more."""
 
@@ -135,13 +138,15 @@ class Refinement:
         """
         family, member = within or (task.family, 0)
         self.task, self.options, self.effort, self.watcher = task, options, options.schedule, watcher
-        self.stopped, self.out_of_time = stopped, at_latest(deadline, stopped)
+        self.deadline, self.stopped, self.out_of_time = deadline, stopped, at_latest(deadline, stopped)
         self.history = list(descended.history) if descended else []  # every improvement, in order
         self.elapsed, self.evaluations, self.legal_evaluations, self.reached = (  # of the descent
             descended.history[-1].time_s, descended.evaluations, descended.legal_evaluations, descended.value
         ) if descended else (0.0, 0, 0, inf)
         self.reported = 0  # improvements of the chains that were looked at
-        self.proof: MappingProof | None = None  # of the best mapping of the first rounds, or a better one
+        self.proof: MappingProof | None = None  # of the best mapping after the first rounds
+        self.proof_value = inf  # the value of the best mapping after the proof
+        # its sentence would not hold of a mapping that is chosen by other numbers in the end
         self.provable = bool(self.effort.proof) and not (
             task.sparse or task.room or correction or options.calibration or options.imperfect)
         self.proved = False  # whether no mapping is better, with a single thing to minimise
@@ -194,7 +199,8 @@ class Refinement:
         chains."""
         from fadiff_mapper.search.lower_bound.proof import prove, unprovable  # after the first mapping
         task, sums = self.task, self.task.sums
-        if self.chains.best_value >= ILLEGAL or unprovable(task.layer):
+        if self.chains.best_value >= ILLEGAL or self.deadline - time.monotonic() < TIME_FOR_PROOF or unprovable(
+                task.layer):
             self.provable = False
             return
         nest = self.best()
@@ -204,6 +210,7 @@ class Refinement:
         if self.proof.nest is not nest:
             self.chains.start_at(nest_arrays(self.proof.nest))
             self.report("proof")
+        self.proof_value = self.chains.best_value
         self.proved = not self.proof.gap and (sums is not None or len(self.options.priorities) == 1)
 
     def run(self) -> SearchOutcome:
@@ -230,7 +237,7 @@ class Refinement:
             if chains.agreed or met >= enough:
                 break
         if self.proof and self.proved:
-            status = self.proof.sentence
+            status = self.proof.claim
         else:
             converged = effort.searches > 0 and not self.out_of_time() and chains.polish(POLISH_STEPS)
             status = early_end(self.options, self.stopped(), self.out_of_time()) or (
@@ -238,7 +245,7 @@ class Refinement:
         self.report()
         return SearchOutcome(self.best(), chains.best_value, status, tuple(self.history),
                              self.evaluations + chains.evaluations, self.legal_evaluations + chains.legal_evaluations,
-                             self.proof.least if self.proof else None)
+                             self.proof.least if self.proof and chains.best_value >= self.proof_value - SAME else None)
 
 
 def early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:

@@ -132,7 +132,11 @@ class Result:
 
 
 def with_nest(result: Result, nest: Nest, stats: Stats | None = None) -> Result:
-    """The result with another mapping, a nest of one row, and its statistics; None: evaluated here."""
+    """The result with a mapping, a nest of one row, and its statistics; None: evaluated here.
+
+    The status speaks of the mapping that the search has found.
+    """
     spec = result.spec
     mapping = found_mapping(spec, nest)
-    return replace(result, mapping=mapping, stats=stats or evaluate_mapping(spec, mapping))
+    return replace(result, mapping=mapping, stats=stats or evaluate_mapping(spec, mapping),
+                   status=result.status if mapping == result.mapping else "chosen for the network")

@@ -34,6 +34,12 @@ from fadiff_mapper.search.mapspace.build import MapSpace, orders_at, reachable
 BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: about as long as its division takes."""
 
+SURE = 20_000
+"""Schemes that are bounded whatever the budget and the time, as nothing is proved before all are: 0.3 s at most."""
+
+NEIGHBOURS = 4
+"""Places of neighbours with words of windows that take the bound of a part as long as all the rest, about."""
+
 SOON = 200_000
 """Parts and mappings after which a mapping is searched at full length before its proof goes on: about as long."""
 
@@ -146,11 +152,15 @@ class MappingProof:
         return max(self.value / self.least - 1, 0.0) if self.least > 0 else 0.0 if self.value == 0 else inf
 
     @property
+    def claim(self) -> str:
+        """The proof in words, without its size; the percentage is rounded up."""
+        return ("nothing is proved" if self.gap == inf else "proved: no mapping is better" if not self.gap else
+                f"proved: at most {percent_above(self.gap)} above the best possible")
+
+    @property
     def sentence(self) -> str:
-        """The proof in words; the percentage is rounded up."""
-        found = ("nothing is proved" if self.gap == inf else "proved: no mapping is better" if not self.gap else
-                 f"proved: at most {percent_above(self.gap)} above the best possible")
-        return f"{found}; {self.parts:,} parts of the map space bounded, {self.mappings:,} mappings evaluated"
+        """The proof in words, and its size."""
+        return f"{self.claim}; {self.parts:,} parts of the map space bounded, {self.mappings:,} mappings evaluated"
 
 
 def unprovable(layer: PreparedLayer) -> str | None:
@@ -190,39 +200,42 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
 
     `unprovable` has nothing against the layer; `nest` is a legal mapping, one row. `gap` is the share by which the best
     mapping may exceed the least bound in the end. The proof ends with what it has once `over` is true, or when about
-    `budget` parts and mappings have been looked at. Nothing is proved where these are not even all schemes, of which
-    designs that leave every spatial loop free have millions.
+    `budget` parts and mappings have been looked at, each of which counts for several where neighbours hand on words of
+    windows. Nothing is proved where these are not even all schemes, of which designs that leave every spatial loop free
+    have millions.
     """
     value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums)
-    any_layout = tuple(range(len(space.problem.dimensions))) * len(space.levels)
     heap: list[tuple[float, int, Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
     for scheme in schemes(space):
-        if parts >= BUDGET and (parts >= budget or over()):
+        if parts >= SURE and (parts >= budget or over()):
             return MappingProof(value, nest, 0.0, parts, mappings)  # schemes without a bound may have any mapping
         parts += 1
-        # the bound holds for every layout
-        bound = core.begin(scheme.spatial, scheme.keep, [(any_layout, (False,) * len(any_layout))])
+        bound = core.begin(scheme.spatial, scheme.keep, [])     # for every layout
         if bound < value:
             heap.append((bound, number := number + 1, scheme, ()))
     heapq.heapify(heap)
+    spent, weight = parts, 1
     begun: Scheme | None = None  # the scheme that the core looks at
     stuck = inf  # least bound of mappings that were left out in parts that cannot be divided
     while heap and heap[0][0] < (limit := value * (1 - TOLERANCE) / (1 + gap)) and not over() and (
-            parts + mappings <= budget):
+            spent <= budget):
         bound, _, scheme, outer = heapq.heappop(heap)
         if scheme is not begun:
-            core.begin(scheme.spatial, scheme.keep, layouts(space, scheme))
-            begun = scheme
-        whole, least, found, bounded, evaluated, best = core.search(outer, limit, BUDGET)
-        parts, mappings = parts + bounded, mappings + evaluated
+            bound = max(bound, core.begin(scheme.spatial, scheme.keep, layouts(space, scheme)))
+            begun, weight = scheme, 1 + core.neighbours() // NEIGHBOURS
+            if bound >= limit:
+                continue
+        whole, least, found, bounded, evaluated, best = core.search(
+            outer, limit, int(min(BUDGET, (budget - spent) / weight)))
+        parts, mappings, spent = parts + bounded, mappings + evaluated, spent + weight * (bounded + evaluated)
         if best is not None:
             value, nest = found, Nest(*best)
         if whole:
             stuck = min(stuck, max(least, bound))
             continue
         bounded, children = core.divided(outer, min(limit, found))
-        parts += bounded
+        parts, spent = parts + bounded, spent + weight * bounded
         for below, loops in children:
             heapq.heappush(heap, (max(below, bound), number := number + 1, scheme, (*outer, loops)))
     # what was left out reaches the limit, which only falls
