@@ -33,7 +33,7 @@ from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_cali
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
 from fadiff_mapper.search.options import AT_ONCE, SearchOptions
-from fadiff_mapper.search.result import CorrectedCycles, Result
+from fadiff_mapper.search.result import CHOSEN, CorrectedCycles, Result
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.workload import OperatingPoint
 
@@ -242,7 +242,8 @@ def least_edp_entries(specs: Sequence[Spec], entries: Sequence[LayerEntry], load
                   for spec, entry in zip(specs, entries, strict=True)]
         nests = best_one_by_one(proofs, list(map(least_layer, proofs, bounds)), loads, besides, stopped)
         known = {str(index): {**asdict(proof.point(nest)),
-                              "mapping": literal_mapping(found_mapping(spec, nest), spec.arch, spec.problem)}
+                              "mapping": literal_mapping(found_mapping(spec, nest), spec.arch, spec.problem),
+                              "status": CHOSEN}
                  for index, (spec, proof, nest) in enumerate(zip(specs, proofs, nests, strict=True))
                  if nest is not proof.nest}
         if stopped():

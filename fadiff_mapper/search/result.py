@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from fadiff_mapper.timeloop.verify import Verdict
 
 
+CHOSEN = "chosen for the network"
+"""Status of a mapping that is the best for a network, but not for its layer by itself."""
+
+
 @dataclass(frozen=True)
 class CorrectedCycles:
     """Cycles of a mapping on measured hardware, predicted by a calibration.
@@ -134,9 +138,9 @@ class Result:
 def with_nest(result: Result, nest: Nest, stats: Stats | None = None) -> Result:
     """The result with a mapping, a nest of one row, and its statistics; None: evaluated here.
 
-    The status speaks of the mapping that the search has found.
+    Another mapping than that of the search has the status `CHOSEN`.
     """
     spec = result.spec
     mapping = found_mapping(spec, nest)
     return replace(result, mapping=mapping, stats=stats or evaluate_mapping(spec, mapping),
-                   status=result.status if mapping == result.mapping else "chosen for the network")
+                   status=result.status if mapping == result.mapping else CHOSEN)
