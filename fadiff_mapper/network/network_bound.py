@@ -74,7 +74,7 @@ LOOPS = 5
 
 MOST_WORK = 2_000_000
 """Layers of parts of groups, eight parts side by side, and parts and mappings of layers by themselves that are looked
-at unless a gap is asked for: a limit of time, some four seconds."""
+at unless a gap is asked for: a limit of time."""
 
 WORK, RAISED = 10_000, 2e-3
 """Layers of parts of one segment's groups that are bounded before the path is found again; and the part by which the

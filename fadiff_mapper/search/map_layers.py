@@ -238,8 +238,9 @@ def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | Non
                 metric: str, proved: float | None = None) -> Result:
     """The result with its lower bound; on failure its status says so.
 
-    On a dense design a proof raises the bound on a metric: that of its search, which `proved` a least value, or a short
-    one from the mapping, a nest of one row. `task`: the problem as it was searched; None: the bound alone.
+    On a dense design a proof raises the bound on a metric: `proved` is the least value by the proof during the search;
+    None: a short proof starts here, from the mapping, a nest of one row. `task` is the problem as searched; None: no
+    proof counts.
     """
     found, lost = attempted("lower bound", bound)
     if found is not None and task is not None and proved is not None:

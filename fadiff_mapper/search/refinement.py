@@ -36,10 +36,10 @@ COOLING, EXTRA_COOLING = (0.3, 0.01), (0.03, 0.003)
 ones: hot enough to leave a local optimum, and to leave only a shallow one."""
 
 TIME_FOR_PROOF = 2.0
-"""Seconds that a search must have for a short proof, which takes 0.3 where many spatial loops are open."""
+"""Seconds that a search must have left for a short proof: many open spatial loops give a proof a long start."""
 
 ROUNDS_BEFORE_PROOF = 6
-"""Rounds before the short proof, which then starts from a good mapping: with more, it proves no more."""
+"""Rounds before the short proof: after more rounds the proof closes for no more layers."""
 
 LOOK_EVERY = 0.03
 """Seconds, about, between two looks at the clock; each may wait for the interpreter."""
@@ -146,10 +146,10 @@ class Refinement:
         self.reported = 0  # improvements of the chains that were looked at
         self.proof: MappingProof | None = None  # of the best mapping after the first rounds
         self.proof_value = inf  # the value of the best mapping after the proof
-        # its sentence would not hold of a mapping that is chosen by other numbers in the end
+        # a calibration, or residual factors, may choose another mapping in the end, of which the proof says nothing
         self.provable = bool(self.effort.proof) and not (
             task.sparse or task.room or correction or options.calibration or options.imperfect)
-        self.proved = False  # whether no mapping is better, with a single thing to minimise
+        self.proved = False  # whether no mapping is better, where the search has one metric alone
         self.chains = chains_of(task, options, compiled_space(family, member), deadline, correction)
         if starts is not None:
             self.chains.start_at(nest_arrays(starts))

@@ -261,7 +261,7 @@ def test_the_bound_of_a_scheme_holds_for_every_layout(metric: str) -> None:
 
 
 def test_a_proof_from_any_mapping_holds_of_the_best_one_known() -> None:
-    """Bounds of schemes by a single layout claimed EDP 1.4 % above that of another mapping here."""
+    """Neighbours hand on words here, so that the bound of a scheme by one layout is above mappings in other layouts."""
     task = mapping_task(load(find("arch/output_stationary"), find("layers/resnet18/conv3x3_256_256_14_s1")))
     found = [search_all([task], SearchOptions(("edp",), threads=1, effort=replace(EFFORTS["short"], proof=budget)))[0]
              for budget in (0, 30_000)]

@@ -35,10 +35,10 @@ BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: about as long as its division takes."""
 
 SURE = 20_000
-"""Schemes that are bounded whatever the budget and the time, as nothing is proved before all are: 0.3 s at most."""
+"""Schemes that are bounded whatever the budget and the time, as nothing is proved before all schemes are bounded."""
 
 NEIGHBOURS = 4
-"""Places of neighbours with words of windows that take the bound of a part as long as all the rest, about."""
+"""Places of neighbours, with words of windows, that add to the bound of a part about as much time as the rest takes."""
 
 SOON = 200_000
 """Parts and mappings after which a mapping is searched at full length before its proof goes on: about as long."""
