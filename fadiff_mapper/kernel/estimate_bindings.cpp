@@ -20,8 +20,12 @@ static FusedLayer layer_of(std::vector<double> bounds, const std::vector<RankTer
     need(bounds.size() <= 63, "bounds", ": more than 63 dimensions");
     need_extents(bounds.data(), bounds.size(), "bounds");
     layer.bounds = std::move(bounds);
-    for (const RankTerms& ranks : spaces)
+    for (const RankTerms& ranks : spaces) {
         layer.spaces.push_back(data_space_of(ranks, int(layer.spaces.size()) == output, layer.dims()));
+        for (Rank& rank : layer.spaces.back().ranks)
+            std::sort(rank.terms.begin(), rank.terms.end(),
+                      [](const auto& one, const auto& other) { return one.coefficient < other.coefficient; });
+    }
     const int tensors = int(spaces.size());
     need(tensors <= 31 && output >= 0 && output < tensors && linked >= -1 && linked < tensors, "spaces, output, linked");
     need(handed >> tensors == 0 && !(handed >> output & 1) && (linked < 0 || handed >> linked & 1), "handed");

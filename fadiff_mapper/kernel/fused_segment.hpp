@@ -50,7 +50,7 @@ struct SideBySide {
 // A layer of a group, with what is known of its mapping by itself (fusion/estimates.py, LayerBase).
 struct FusedLayer {
     std::vector<double> bounds;                  // [D]
-    std::vector<DataSpace> spaces;               // [T]
+    std::vector<DataSpace> spaces;               // [T]; terms of a rank by rising coefficient
     int output = 0, linked = -1;                 // data spaces; linked: what the layer right before it hands on
     Spaces handed = 0;                           // all that earlier layers hand on
     double inside = 0;                           // pJ of everything but the outermost level

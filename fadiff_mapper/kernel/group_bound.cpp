@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
-#include <queue>
-#include <tuple>
 
 #include "loop_cuts.hpp"
 
@@ -94,16 +91,22 @@ static std::vector<Operand> list_operands(const FusedLayer& layer, const LoopCut
     return found;
 }
 
-// Rows, columns, summands and groups that lie side by side at least where more than some units are at work.
-static std::array<double, 4> side_by_side(const ProductUnits& units, double more_than) {
-    std::array<double, 4> least;
-    for (int kind = 0; kind < 4; ++kind) {
-        const double whole = units.whole[kind];
-        least[kind] = std::ceil((std::floor(more_than) + 1) / units.beside[kind]);
-        while (least[kind] < whole && std::fmod(whole, least[kind]) != 0) ++least[kind];
-        if (whole && least[kind] > whole) least[kind] = NEVER;
-    }
-    return least;
+// Whether a whole number divides another one, of at most 52 bits.
+static bool divides(double part, double whole) {
+    const double times = whole / part;
+    return times == std::floor(times);
+}
+
+// Finds for each share of the units at work how many rows, columns, summands and groups lie side by side at least.
+static void find_side_by_side(ProductUnits& units) {
+    for (std::size_t share = 0; share < SHARES; ++share)
+        for (int kind = 0; kind < 4; ++kind) {
+            const double whole = units.whole[kind];
+            double& least = units.side_by_side[share][kind];
+            least = std::ceil((std::floor(units.most * AT_WORK[share + 1]) + 1) / units.beside[kind]);
+            while (least < whole && !divides(least, whole)) ++least;
+            if (whole && least > whole) least = NEVER;
+        }
 }
 
 namespace {
@@ -121,7 +124,7 @@ struct Slide {
     Slide(const Rank::Term& point, const Rank::Term& tap, double taps) : dim(point.dim), taps(taps), visits(2) {
         step = tap.coefficient > point.coefficient ? 1 : std::min(point.coefficient, taps);
         halo = taps - step;
-        while (visits < taps && std::fmod(taps, visits) != 0) ++visits;
+        while (visits < taps && !divides(visits, taps)) ++visits;
     }
 };
 
@@ -164,7 +167,7 @@ namespace {
 // A tile of a product; its operands hold `one` and `other` words, of one group, where they come in anew in each step.
 struct ProductTile {
     bool first, second;                                     // which operands come in anew
-    Box extents;                                            // [D]
+    std::array<Lanes, 2> under;                             // points along each window of `Product::slides`
     std::array<Lanes, KINDS> lines{1, 1, 1, 1, 1};          // points, by kind
     Lanes steps = 1;                                        // in parts
     Lanes one, other;
@@ -172,6 +175,7 @@ struct ProductTile {
     ProductTile(const Product& product, const LoopCut* cuts, int loops, Spaces passing)
         : first(passing >> product.operands[0] & 1), second(passing >> product.operands[1] & 1) {
         const FusedLayer& layer = product.layer;
+        Box extents;
         Lanes* tile = extents.lanes;
         std::copy(layer.bounds.begin(), layer.bounds.end(), tile);
         for (int loop = 0; loop < loops; ++loop) {
@@ -185,6 +189,8 @@ struct ProductTile {
         };
         one = first ? words(0) : Lanes(0);
         other = second ? words(1) : Lanes(0);
+        for (std::size_t slide = 0; slide < std::min(product.slides.size(), under.size()); ++slide)
+            under[slide] = tile[product.slides[slide].dim];
     }
 };
 
@@ -194,7 +200,7 @@ struct ProductTile {
 static std::vector<double> divisors(double number) {
     std::vector<double> found, rest;
     for (double one = 1; one * one <= number; ++one) {
-        if (std::fmod(number, one) != 0) continue;
+        if (!divides(one, number)) continue;
         found.push_back(one);
         if (one * one < number) rest.push_back(number / one);
     }
@@ -262,11 +268,11 @@ struct Stream {
     bool windows[2];                // whether windows slide over an operand
 
     // Whether blocks of some lines divide all of them, and points side by side divide a block.
-    bool divides(int kind, double lines, double blocks, int lane) const {
-        if (std::fmod(lines, blocks) != 0) return false;
+    bool in_blocks(int kind, double lines, double blocks, int lane) const {
+        if (!divides(blocks, lines)) return false;
         const double block = lines / blocks, most = std::min(work.along[kind], block);
         double part = units[kind][lane];
-        while (part <= most && std::fmod(block, part) != 0) ++part;
+        while (part <= most && !divides(part, block)) ++part;
         return part <= most;
     }
 
@@ -324,7 +330,7 @@ struct Stream {
         const std::vector<double> of_rows = rows == most_rows ? divisors(rows) : std::vector<double>{};
         double fewest = NEVER;
         for (double across = 1; across <= most_columns / wide && tile.one[lane] * across < fewest; ++across) {
-            if (columns == most_columns && !divides(COLUMNS, columns, across, lane)) continue;
+            if (columns == most_columns && !in_blocks(COLUMNS, columns, across, lane)) continue;
             const double width = columns / across, whole_width = columns == most_columns ? width : 0;
             const double left = tile.second ? space - width : space;
             const double most = std::min(sums_at_most(0, whole_width) / width, tile.first ? left : left < 0 ? 0 : NEVER);
@@ -332,7 +338,7 @@ struct Stream {
             double down = std::max(std::ceil(rows / most * (1 - HIGHER)), 1.0);
             if (rows == most_rows) {
                 const auto whole = std::find_if(of_rows.begin(), of_rows.end(), [&](double blocks) {
-                    return blocks >= down && divides(ROWS, rows, blocks, lane)
+                    return blocks >= down && in_blocks(ROWS, rows, blocks, lane)
                         && rows / blocks * width <= sums_at_most(rows / blocks, whole_width);
                 });
                 if (whole == of_rows.end()) continue;
@@ -351,7 +357,7 @@ struct Stream {
         double fewest = NEVER;
         for (int along = 0; along < 2; ++along) {
             const Slide &one = product.slides[along], &two = product.slides[1 - along];
-            const double high = tile.extents.lanes[one.dim][lane], wide = tile.extents.lanes[two.dim][lane];
+            const double high = tile.under[along][lane], wide = tile.under[1 - along][lane];
             for (const double columns : divisors(wide)) {
                 const double across = two.step * columns + two.halo;
                 if (one.taps * (lines * two.taps + across) <= space)
@@ -373,7 +379,7 @@ struct Stream {
         double fewest = NEVER;
         for (int along = 0; along < 2; ++along) {
             const Slide &one = product.slides[along], &two = product.slides[1 - along];
-            const double high = tile.extents.lanes[one.dim][lane], wide = tile.extents.lanes[two.dim][lane];
+            const double high = tile.under[along][lane], wide = tile.under[1 - along][lane];
             const double more = tile.lines[moved][lane] / (high * wide);    // points under no windows
             const double union_of = own * more * (one.step * high + one.halo) * (two.step * wide + two.halo);
             const std::vector<double> downs = divisors(high), acrosses = divisors(wide);
@@ -399,7 +405,7 @@ struct Stream {
             for (auto width = widths.rbegin(); width != widths.rend(); ++width) {
                 const double times = lines / *width, sums = sums_of(fixed, *width);
                 if (union_of * times + other >= fewest) break;
-                if (!divides(fixed, lines, times, lane)) continue;
+                if (!in_blocks(fixed, lines, times, lane)) continue;
                 const double passing = (fixed ? tile.second : tile.first) ? *width : 0;
                 for (const double rows : downs)
                     for (const double columns : acrosses) {
@@ -424,7 +430,7 @@ struct Stream {
         const bool passes = fixed ? tile.second : tile.first;
         const Slide &one = product.slides[0], &two = product.slides.back();
         const bool plane = product.slides.size() > 1;
-        const double high = tile.extents.lanes[one.dim][lane], wide = plane ? tile.extents.lanes[two.dim][lane] : 1;
+        const double high = tile.under[0][lane], wide = plane ? tile.under[1][lane] : 1;
         const double width = plane ? two.step : 1, halo = plane ? two.halo : 0, taps = one.taps * (plane ? two.taps : 1);
         // words of one summand for each point of a block, under all taps, in the best shape; `slides`: whether both windows do
         const auto under = [&](double block, bool slides) {
@@ -442,7 +448,7 @@ struct Stream {
         if (least.lines[fixed][lane] < lines) return 0;
         double least_words = NEVER;
         for (double blocks = 1; blocks <= lines / units[fixed][lane] && own * blocks < least_words; ++blocks) {
-            if (!divides(fixed, lines, blocks, lane)) continue;
+            if (!in_blocks(fixed, lines, blocks, lane)) continue;
             const double width = lines / blocks, line = passes ? width : 0, sums = sums_of(fixed, width);
             const auto consider = [&](double most, bool anew, bool slides) {
                 const double block = std::min({most, sums, points});
@@ -450,7 +456,7 @@ struct Stream {
                 double down = points / block;
                 if (uncut) {
                     down = std::max(std::ceil(down * (1 - HIGHER)), 1.0);
-                    while (down <= points && !divides(moved, points, down, lane)) ++down;
+                    while (down <= points && !in_blocks(moved, points, down, lane)) ++down;
                     if (down > points) return;
                 }
                 const double each = anew ? points * under(points / down, slides) : 0;   // words of a summand
@@ -470,65 +476,76 @@ struct Stream {
     }
 };
 
-}  // namespace
-
-// The least words of a product's operands that come in anew in each step, all steps together. All sums of a block of rows
-// and columns lie on the chip while operands pass by, or a block of one operand lies in the home while the other passes by.
-// In smaller tiles more words come in per multiply-accumulate, so the largest tile counts, in parts of steps. Of work in
-// full tiles, a part `full` of all, the units divide the tile, and so do the blocks; where windows slide over one operand,
-// blocks divide the lines of the other one in a part `even`. `leaving`: whether sums may leave the chip unfinished; `beside`:
-// whether one of the operands stays in the home.
-static Lanes streamed(const Product& product, const Cuts& cuts, int index, Spaces passing, Lanes room, double unfinished,
-                      const ProductUnits& units, std::size_t share, Lanes full, Lanes even, bool leaving, bool beside) {
-    const ProductTile tile(product, cuts.largest(index), cuts.loops, passing);
-    Stream stream{tile, {}, {}, units, room, unfinished, {}};
-    for (int own = 0; own < 2; ++own)
-        for (const Rank& rank : product.layer.spaces[product.operands[own]].ranks) stream.windows[own] |= rank.terms.size() > 1;
-    const bool slides = product.slider >= 0 && (product.slider ? tile.second : tile.first);
-    std::optional<ProductTile> known;
-    const auto smallest = [&]() -> const ProductTile& {
-        return known ? *known : known.emplace(product, cuts.smallest(index), cuts.loops, passing);
-    };
+// The operands of a product that come in anew in each step. All sums of a block of rows and columns lie on the chip while
+// operands pass by, or a block of one operand lies in the home while the other passes by. In smaller tiles more words come
+// in per multiply-accumulate, so the largest tile counts, in parts of steps.
+struct Streamed {
+    const Product& product;
+    const ProductUnits& work;
+    ProductTile tile, smallest;
+    Lanes room;                     // of the home
+    double unfinished;              // sums that fit inside the home
+    bool leaving;                   // whether sums may leave the chip unfinished
+    bool beside;                    // whether one of the operands stays in the home
+    bool slides;                    // whether windows slide over one operand that comes in anew, as `Product::slider` knows
     Mask uncut = mask_of(true);     // whether loops leave the points under windows whole
     Mask single = mask_of(true);    // whether the box has one size of rows and columns
-    for (int loop = 0; loop < cuts.loops; ++loop) {
-        const LoopCut &most = cuts.largest(index)[loop], &fewest = cuts.smallest(index)[loop];
-        if (most.dim >= 0 && product.kind[most.dim] == product.slider)
-            uncut = uncut & (most.steps == 1.0) & (fewest.steps == 1.0) & (most.first == fewest.first);
-        if (most.dim >= 0 && product.kind[most.dim] < SUMMANDS) single = single & (most.first == fewest.first);
+    Mask used;
+
+    Streamed(const Product& product, const ProductUnits& work, const Cuts& cuts, int index, Spaces passing, Lanes room,
+             double unfinished, bool leaving, bool beside)
+        : product(product), work(work), tile(product, cuts.largest(index), cuts.loops, passing),
+          smallest(product, cuts.smallest(index), cuts.loops, passing), room(room), unfinished(unfinished), leaving(leaving),
+          beside(beside), slides(product.slider >= 0 && (product.slider ? tile.second : tile.first)),
+          used(lanes_of([](int lane) { return double(lane); }) < double(cuts.used)) {
+        for (int loop = 0; loop < cuts.loops; ++loop) {
+            const LoopCut &most = cuts.largest(index)[loop], &fewest = cuts.smallest(index)[loop];
+            if (most.dim >= 0 && product.kind[most.dim] == product.slider)
+                uncut = uncut & (most.steps == 1.0) & (fewest.steps == 1.0) & (most.first == fewest.first);
+            if (most.dim >= 0 && product.kind[most.dim] < SUMMANDS) single = single & (most.first == fewest.first);
+        }
+        single = single & used;
     }
-    const auto words = [&](double more_than, bool whole, bool windows) {
-        const std::array<double, 4> least_units = side_by_side(units, more_than);
-        for (int kind = 0; kind < GROUPS; ++kind)
+
+    // The least words with a share of the units at work, in one tile of each lane. `whole`: the units divide the tile, and so do
+    // the blocks; `windows`: where windows slide over one operand, blocks divide the lines of the other one.
+    Lanes words(std::size_t share, bool whole, bool windows) const {
+        Stream stream{tile, {tile.one, tile.other}, {}, work, 0, 0, {}};
+        for (int own = 0; own < 2; ++own)
+            for (const Rank& rank : product.layer.spaces[product.operands[own]].ranks) stream.windows[own] |= rank.terms.size() > 1;
+        const std::array<double, 4>& least_units = work.side_by_side[share];
+        for (int kind = 0; kind < GROUPS; ++kind) {
+            stream.units[kind] = least_units[kind];
+            if (!whole) continue;
+            const Mask alike = used & (smallest.lines[kind] == tile.lines[kind]);   // they divide a tile of one size
             stream.units[kind] = lanes_of([&](int lane) {
                 const double lines = tile.lines[kind][lane];
                 double least = least_units[kind];
-                if (whole && lane < cuts.used && smallest().lines[kind][lane] == lines)     // they divide a tile of one size
-                    while (least <= lines && std::fmod(lines, least) != 0) ++least;
+                if (alike[lane])
+                    while (least <= lines && !divides(least, lines)) ++least;
                 return least;
             });
+        }
         const auto& [high, wide, deep] = stream.units;
         const double groups = least_units[GROUPS];
         stream.room = room / groups;    // groups side by side have blocks of equal shape
         stream.unfinished = unfinished / groups;
-        stream.brought = {tile.one, tile.other};
         Mask fits = stream.room >= deep * ((tile.first ? high : Lanes(0)) + (tile.second ? wide : Lanes(0)));
         for (int kind = 0; kind < GROUPS; ++kind) fits = fits & (tile.lines[kind] >= stream.units[kind]);
         fits = fits & (tile.lines[GROUPS] >= groups);
         if (whole && beside) {  // the operand that stays is whole there: no loop outside moves summands, taps or groups
             const int own = tile.second;
-            const auto& lines = smallest().lines;
+            const auto& lines = smallest.lines;
             const Lanes at_once = stream.windows[own]
                 ? larger(stream.units[own], product.slider == own ? lines[WINDOW] : Lanes(1))
                 : stream.units[own] * lines[WINDOW];
             fits = fits & (room >= lines[GROUPS] * lines[SUMMANDS] * at_once);
         }
+        if (!fits.any()) return NEVER;
         const bool strips = whole && windows && product.slides.size() == 2 && single.any();
         Mask apart = mask_of(false);    // whether all summands and taps of a sum find no room together
         if (strips) {
-            const Lanes each = lanes_of([&](int lane) {
-                return lane < cuts.used && single[lane] ? stream.strips(product, smallest(), lane) : 0;
-            });
+            const Lanes each = lanes_of([&](int lane) { return single[lane] ? stream.strips(product, smallest, lane) : 0; });
             apart = each >= NEVER;
             Lanes& own = stream.brought[product.slider];
             own = larger(own, tile.lines[SUMMANDS] * where(each < NEVER, each));
@@ -539,31 +556,43 @@ static Lanes streamed(const Product& product, const Cuts& cuts, int index, Space
             least = smaller(least, tile.one + tile.other + each * tile.lines[0] * tile.lines[1]);
         }
         Lanes sums = select(high * wide > stream.unfinished, NEVER, stream.summed());
-        if ((whole || windows) && (sums < least).any()) {
+        if ((whole || windows) && (fits & used & (sums < least)).any()) {
             sums = lanes_of([&](int lane) {
                 double fewest = sums[lane];
-                if (lane >= cuts.used) return fewest;
-                if (whole && fewest < least[lane]) fewest = std::max(fewest, stream.summed_whole(smallest(), lane));
+                if (!(fits[lane] && used[lane])) return fewest;
+                if (whole && fewest < least[lane]) fewest = std::max(fewest, stream.summed_whole(smallest, lane));
                 if (strips && single[lane] && fewest < least[lane])
-                    fewest = std::max(fewest, stream.summed_strips(product, smallest(), lane));
+                    fewest = std::max(fewest, stream.summed_strips(product, smallest, lane));
                 if (windows && fewest < least[lane])
-                    fewest = std::max(fewest, stream.summed_windows(product, smallest(), uncut[lane], lane));
+                    fewest = std::max(fewest, stream.summed_windows(product, smallest, uncut[lane], lane));
                 return fewest;
             });
         }
         return select(fits, smaller(least, sums), NEVER);
-    };
-    const double at_work = units.most * AT_WORK[share + 1];
-    Lanes least = words(at_work, false, false);
-    for (const bool whole : {false, true}) {    // of most work more is known
-        const Lanes part = whole ? full : even;
-        if (!(whole || slides) || !(part > 0.5).any()) continue;
-        const Lanes most = words(at_work, whole, slides);
-        const Lanes rest = (part < 1.0).any() ? words(0, false, false) : Lanes(0);
-        least = select((part > 0.5) & (rest < NEVER), part * most + (1 - part) * rest, least);
     }
-    return tile.steps * tile.lines[GROUPS] * least;
-}
+
+    // The least words with a share of the units at work, all steps together. Of work in full tiles, a part `full` of all, the
+    // units divide the tile; where windows slide over one operand, blocks divide the lines of the other one in a part `even`.
+    Lanes fewest(std::size_t share, Lanes full, Lanes even) const {
+        Lanes least = words(share, false, false);
+        for (const bool whole : {false, true}) {    // of most work more is known
+            const Lanes part = whole ? full : even;
+            if (!(whole || slides) || !(part > 0.5).any()) continue;
+            const Lanes most = words(share, whole, slides);
+            const Lanes rest = (part < 1.0).any() ? words(SHARES - 1, false, false) : Lanes(0);
+            least = select((part > 0.5) & (rest < NEVER), part * most + (1 - part) * rest, least);
+        }
+        return tile.steps * tile.lines[GROUPS] * least;
+    }
+};
+
+// Two operands of a product in residencies of theirs.
+struct ProductStay {
+    Lanes held, staying, passing;       // words in the home; words from outside of operands that stay, and of those that do not
+    std::optional<Streamed> streamed;   // unless both stay
+};
+
+}  // namespace
 
 // The part of a layer's work in full tiles of the loops that cut some of its dimensions; 0 where windows make tiles differ.
 template <typename Among>
@@ -600,28 +629,40 @@ static void inner_steps(const FusedSegment& segment, int loop, Cuts& cuts) {
     }
 }
 
-// The words that come from outside for a product, all steps together: with those that come again for lack of room, and
-// without. `share`: of the units at work; `full`: part of the work in full tiles.
-static std::pair<Lanes, Lanes> product_words(const Product& product, const Cuts& cuts, int index,
-                                             const std::vector<Operand>& outside, Lanes least, Lanes room, double unfinished,
-                                             const ProductUnits& units, std::size_t share, Lanes full, Lanes even,
-                                             bool leaving) {
+// The residencies of a product's operands that fit into the least room of any layer.
+static std::vector<ProductStay> list_stays(const Product& product, const ProductUnits& work, const Cuts& cuts, int index,
+                                           const std::vector<Operand>& outside, Lanes least, Lanes room, double unfinished,
+                                           bool leaving) {
     static const std::vector<Choice> none{{0, 0, true}};
-    Lanes again = NEVER, once = NEVER;
+    std::vector<ProductStay> found;
+    const std::vector<Choice>& others = outside.size() > 1 ? outside[1].choices : none;
+    found.reserve(outside[0].choices.size() * others.size());
     for (const Choice& one : outside[0].choices)
-        for (const Choice& other : outside.size() > 1 ? outside[1].choices : none) {
-            const Spaces passing = Spaces(!one.stays) << outside[0].tensor |
-                (other.stays ? 0 : Spaces(1) << outside.back().tensor);
+        for (const Choice& other : others) {
             const Lanes held = one.held + other.held;
             if (!(least >= held).any()) continue;
-            Lanes words = where(mask_of(!one.stays), one.reads) + where(mask_of(!other.stays), other.reads);
+            ProductStay& stay = found.emplace_back(ProductStay{
+                held, where(mask_of(one.stays), one.reads) + where(mask_of(other.stays), other.reads),
+                where(mask_of(!one.stays), one.reads) + where(mask_of(!other.stays), other.reads), {}});
+            const Spaces passing = Spaces(!one.stays) << outside[0].tensor |
+                (other.stays ? 0 : Spaces(1) << outside.back().tensor);
             if (passing)
-                words = larger(words, streamed(product, cuts, index, passing, room - held, unfinished, units, share, full, even,
-                                               leaving, outside.size() > 1 && (one.stays || other.stays)));
-            words += where(mask_of(one.stays), one.reads) + where(mask_of(other.stays), other.reads);
-            again = smaller(again, select(held > least, NEVER, words));
-            once = smaller(once, select(held > least, NEVER, one.reads + other.reads));
+                stay.streamed.emplace(product, work, cuts, index, passing, room - held, unfinished, leaving,
+                                      outside.size() > 1 && (one.stays || other.stays));
         }
+    return found;
+}
+
+// The words that come from outside for a product, all steps together: with those that come again for lack of room, and
+// without. `share`: of the units at work; `full`, `even`: as of `Streamed::fewest`.
+static std::pair<Lanes, Lanes> product_words(const std::vector<ProductStay>& stays, Lanes least, std::size_t share, Lanes full,
+                                             Lanes even) {
+    Lanes again = NEVER, once = NEVER;
+    for (const ProductStay& stay : stays) {
+        const Lanes passing = stay.streamed ? larger(stay.passing, stay.streamed->fewest(share, full, even)) : stay.passing;
+        again = smaller(again, select(stay.held > least, NEVER, passing + stay.staying));
+        once = smaller(once, select(stay.held > least, NEVER, stay.passing + stay.staying));
+    }
     return {again, once};
 }
 
@@ -751,17 +792,15 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             for (const auto& [busy, each] : own.summing) time = larger(time, (busy * times * part + sums * each) * crowded_sums);
             return std::pair(select(never, NEVER, energy * segment.repeat), time * segment.repeat);
         };
-        const auto words_of_product = [&](std::size_t share, Lanes full, Lanes even) {
-            return product_words(*product, cuts, index, outside[index], least, room[index],
-                                 ends ? last.sums_room : own.unfinished, own.units, share, full, even, ends);
-        };
         const bool streams = own.units.known && !outside[index].empty();
+        const std::vector<ProductStay> stays = !streams ? std::vector<ProductStay>() : list_stays(
+            *product, own.units, cuts, index, outside[index], least, room[index], ends ? last.sums_room : own.unfinished, ends);
         const Lanes spilled = order.spilled ? back : Lanes(0);
         for (std::size_t share = 0; share < found[index].size(); ++share) {
             std::pair<Lanes, Lanes> words{0, 0};    // from the outermost level: all, and those that come in for certain
             Lanes cycles = larger(own.cycles, work);
             if (streams) {
-                words = words_of_product(share, full, even);
+                words = product_words(stays, least, share, full, even);
                 // in tiles where blocks need not divide the lines, any units may be at work
                 const Lanes known = select(full > 0.5, full, select(even > 0.5, even, 1));
                 const Lanes slower = known / AT_WORK[share] + (1 - known);
@@ -779,7 +818,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             if (!(words.first > words.second).any()) break;     // nothing comes again: fewer units at work gain nothing
         }
         if (returns && streams) {   // in rounds, with any units at work: the first one has no sums that come back
-            const std::pair<Lanes, Lanes> words = words_of_product(SHARES - 1, 0, 0);
+            const std::pair<Lanes, Lanes> words = product_words(stays, least, SHARES - 1, 0, 0);
             const Lanes sent = spilled / larger(rounds - 1, 1.0);
             in_rounds = {cost(first, own.cycles, 1, words, 0, sent),
                          cost(1 - first, own.cycles, 1, words, back, own.written + spilled - sent)};
@@ -836,6 +875,7 @@ GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> laye
                        std::vector<LoopOrder> orders, std::vector<std::vector<int>> shared)
     : segment_(segment), layers_(std::move(layers)), home_(home), orders_(std::move(orders)),
       shared_(std::move(shared)) {
+    for (LayerLeast& layer : layers_) find_side_by_side(layer.units);
     GroupPart all;
     for (std::size_t loop = 0; loop < orders_[0].dims.size(); ++loop) {
         all.least[loop] = 1;
@@ -862,6 +902,11 @@ double price_of(const GroupPart& part, const Price& price) {
 
 double GroupBound::lower(const Price& price) const {
     double least = NEVER;
+    if (price == price_) {
+        least = whole_;
+        for (const auto& [decisions, queue] : waiting_) least = std::min(least, queue.top().first);
+        return least;
+    }
     for (const GroupPart& part : parts_) least = std::min(least, price_of(part, price));
     return least;
 }
@@ -1039,60 +1084,53 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
     return found;
 }
 
+// Takes up the part at a place among those that wait, or among those that are whole.
+void GroupBound::rank(std::size_t place) {
+    const GroupPart& part = parts_[place];
+    const double value = price_of(part, price_);
+    if (value == NEVER) return;
+    if (part.whole) whole_ = std::min(whole_, value);
+    else waiting_[{part.order, part.again, part.kept, part.stays}].push({value, place});
+}
+
 std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most) {
-    using Ranked = std::pair<double, std::size_t>;
-    using Queue = std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>>;
-    using Decisions = decltype(std::make_tuple(GroupPart().order, GroupPart().again, GroupPart().kept, GroupPart().stays));
-    std::map<Decisions, Queue> waiting;
-    const auto wait = [&](std::size_t index) {
-        const GroupPart& part = parts_[index];
-        if (const double value = price_of(part, price); value < bar)
-            waiting[{part.order, part.again, part.kept, part.stays}].push({value, index});
-    };
-    for (const GroupPart& part : parts_)
-        if (part.whole) bar = std::min(bar, price_of(part, price));
-    for (std::size_t index = 0; index < parts_.size(); ++index) wait(index);
+    if (!(price == price_)) {
+        price_ = price;
+        whole_ = NEVER;
+        waiting_.clear();
+        for (std::size_t place = 0; place < parts_.size(); ++place) rank(place);
+    }
     const std::size_t before = bounded_;
-    std::vector<std::size_t> gone;
-    while (!waiting.empty() && bounded_ - before < most) {
-        const auto least = std::min_element(waiting.begin(), waiting.end(), [](const auto& one, const auto& other) {
+    while (!waiting_.empty() && bounded_ - before < most) {
+        const auto least = std::min_element(waiting_.begin(), waiting_.end(), [](const auto& one, const auto& other) {
             return one.second.top() < other.second.top();
         });
-        if (least->second.top().first >= bar) break;
+        if (least->second.top().first >= std::min(bar, whole_)) break;  // the least price is that of a whole part
         std::vector<GroupPart> parts;   // of one order after the same decisions, so that eight are bounded at once
         std::vector<std::size_t> places;
         for (; !least->second.empty() && parts.size() < LANES; least->second.pop()) {
             places.push_back(least->second.top().second);
             parts.push_back(std::move(parts_[places.back()]));
         }
-        if (least->second.empty()) waiting.erase(least);
+        if (least->second.empty()) waiting_.erase(least);
         std::vector<std::vector<GroupPart>> found = divided(parts, price);
         for (std::size_t number = 0; number < parts.size(); ++number) {
-            if (found[number].empty()) {    // the least price does not rise beyond that of such a part
-                bar = std::min(bar, price_of(parts[number], price));
+            if (found[number].empty()) {
                 parts[number].whole = true;
                 parts_[places[number]] = std::move(parts[number]);
+                rank(places[number]);
                 continue;
             }
-            gone.push_back(places[number]);
+            gone_.push_back(places[number]);
             for (GroupPart& part : found[number]) {
-                if (price_of(part, price) == NEVER) continue;
-                std::size_t place = parts_.size();
-                if (gone.empty()) {
-                    parts_.push_back(std::move(part));
-                } else {    // in the place of one that was divided
-                    place = gone.back();
-                    gone.pop_back();
-                    parts_[place] = std::move(part);
-                }
-                wait(place);
+                if (price_of(part, price) == NEVER) continue;   // no group fits
+                if (gone_.empty()) gone_.push_back(parts_.size()), parts_.emplace_back();
+                const std::size_t place = gone_.back();     // that of one that was divided
+                gone_.pop_back();
+                parts_[place] = std::move(part);
+                rank(place);
             }
         }
-    }
-    std::sort(gone.rbegin(), gone.rend());
-    for (std::size_t index : gone) {
-        if (index + 1 < parts_.size()) parts_[index] = std::move(parts_.back());
-        parts_.pop_back();
     }
     return bounded_ - before;
 }

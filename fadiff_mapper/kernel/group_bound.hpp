@@ -9,12 +9,21 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <queue>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "fused_segment.hpp"
 
 namespace fadiff {
+
+// By how many units of a layer are at work: a share of the most, down to that of the next entry.
+constexpr std::array<double, 9> AT_WORK{1.0, 15.0 / 16, 3.0 / 4, 5.0 / 8, 1.0 / 2, 3.0 / 8, 1.0 / 4, 1.0 / 8, 0.0};
+
+constexpr std::size_t SHARES = AT_WORK.size() - 1;
 
 // Units at work side by side in a product of two operands. Rows are the points of the output that the first operand alone
 // moves, columns those that the second one moves, summands those that both move and the output does not, groups those that
@@ -32,6 +41,8 @@ struct ProductUnits {
     std::array<double, 5> holders{1, 1, 1, 1, 1};   // the same along rows, columns, summands, groups, steps along windows
     // multiply-accumulates that one read of a word from the home serves at most, by operand; infinite: unknown
     std::array<double, 2> uses{1, 1};
+    // rows, columns, summands and groups side by side at least, by the share of units at work
+    std::array<std::array<double, 4>, SHARES> side_by_side{};
 };
 
 // What no mapping of a layer in a group undercuts, all steps together.
@@ -67,11 +78,6 @@ struct HomeLevel {
 };
 
 constexpr std::size_t MOST_LOOPS = 8, MOST_LINKS = 16;   // of a group that is divided
-
-// By how many units of a layer are at work: a share of the most, down to that of the next entry.
-constexpr std::array<double, 9> AT_WORK{1.0, 15.0 / 16, 3.0 / 4, 5.0 / 8, 1.0 / 2, 3.0 / 8, 1.0 / 4, 1.0 / 8, 0.0};
-
-constexpr std::size_t SHARES = AT_WORK.size() - 1;
 
 struct LeastCost {
     double energy, cycles;
@@ -121,9 +127,14 @@ public:
     void evaluate(std::vector<GroupPart>& parts);
 
 private:
+    using Ranked = std::pair<double, std::size_t>;  // a price, and the place of the part
+    using Queue = std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>>;
+    using Decisions = decltype(std::tuple(GroupPart().order, GroupPart().again, GroupPart().kept, GroupPart().stays));
+
     int choices_of(std::size_t layer, int tensor, const LoopOrder& order) const;
     void halve(const GroupPart& part, std::size_t loop, std::vector<GroupPart>& found) const;
     std::vector<std::vector<GroupPart>> divided(const std::vector<GroupPart>& parts, const Price& price);
+    void rank(std::size_t place);
 
     const FusedSegment& segment_;
     std::vector<LayerLeast> layers_;
@@ -131,6 +142,10 @@ private:
     std::vector<LoopOrder> orders_;
     std::vector<std::vector<int>> shared_;
     std::vector<GroupPart> parts_;
+    std::vector<std::size_t> gone_;         // places of parts that were divided; these have no price
+    Price price_{0, 0};                     // the last one at which parts were divided, and at it:
+    std::map<Decisions, Queue> waiting_;    // parts that may be divided, by their decisions, the least price first
+    double whole_ = 0;                      // the least price of the others
     std::size_t bounded_ = 0;   // layers of parts, eight parts side by side
 };
 

@@ -192,6 +192,8 @@ struct Price {
     Number of(Number pj, Number some) const {
         return pj / energy + some / cycles;
     }
+
+    bool operator==(const Price& other) const { return energy == other.energy && cycles == other.cycles; }
 };
 
 // What a search minimises of one mapping (inputs/spec/spec.py:metric_of), or its price as a part of a network.

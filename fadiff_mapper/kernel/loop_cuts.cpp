@@ -77,11 +77,8 @@ Lanes computed(const FusedLayer& layer, const LoopCut* cuts, int loops) {
 // Distinct points along a rank of some extents: no hole opens where a stride is no greater than the extent so far.
 template <typename Extent>
 static Lanes distinct_along(const Rank& rank, Extent extent_of_dim) {
-    std::vector<Rank::Term> terms(rank.terms.begin(), rank.terms.end());
-    std::sort(terms.begin(), terms.end(),
-              [](const auto& one, const auto& other) { return one.coefficient < other.coefficient; });
     Lanes extent = 1;
-    for (const Rank::Term& term : terms) extent += smaller(Lanes(term.coefficient), extent) * (extent_of_dim(term.dim) - 1);
+    for (const Rank::Term& term : rank.terms) extent += smaller(Lanes(term.coefficient), extent) * (extent_of_dim(term.dim) - 1);
     return extent;
 }
 
