@@ -72,7 +72,7 @@ most, where plans trade energy against cycles all along a hyperbola: a limit of 
 LOOPS = 5
 """Loops of a group at most that are divided by order: 120 orders. A limit of time."""
 
-MOST_WORK = 2_000_000
+MOST_WORK = 1_000_000
 """Layers of parts of groups, eight parts side by side, and parts and mappings of layers by themselves that are looked
 at unless a gap is asked for: a limit of time."""
 
@@ -228,12 +228,17 @@ class NetworkLeast:
 
     def path(self, energy: float, cycles: float) -> tuple[float, list[LeastLayer | LeastGroup]]:
         """The least price of all plans at prices per pJ and per cycle, and the parts of a plan that has it."""
-        prices = {id(part): part.price(energy, cycles) for part in self.parts}
-        least, way = least_path((
-            (step.before, step.after, step.runs * prices[id(step.least)] if step.credit is NOTHING else
-             step.runs * prices[id(step.least)] - energy * step.credit.energy_pj - cycles * step.credit.cycles,
-             step.least) for step in self.steps), 0, self.steps[-1].after)
+        prices = self.prices(energy, cycles)
+        least, way = least_path(((step.before, step.after, price, step.least)
+                                 for step, price in zip(self.steps, prices, strict=True)), 0, self.steps[-1].after)
         return least + energy * self.besides.energy_pj + cycles * self.besides.cycles, way[::-1]
+
+    def prices(self, energy: float, cycles: float) -> list[float]:
+        """The least price of each step at prices per pJ and per cycle."""
+        prices = {id(part): part.price(energy, cycles) for part in self.parts}
+        return [step.runs * prices[id(step.least)] if step.credit is NOTHING else
+                step.runs * prices[id(step.least)] - energy * step.credit.energy_pj - cycles * step.credit.cycles
+                for step in self.steps]
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price of all plans at prices per pJ and per cycle."""

@@ -13,10 +13,11 @@ all plans (`network_bound`) names the tile sizes at which it is least: these are
 too high and a grid too coarse. At last, tensors stay on the chip from group to group where that pays
 (`lasting_tensors`).
 
-Enumeration (`fusion.candidates`). Segments grow: a long one is enumerated only where it extends one that is cheaper
-than the same layers divided. With a time limit each round enumerates for a part of the time that is left, and what
-looks best is mapped before the next. Around the groups of the plan, segments with other ends or of two groups are tried
-with the loops of these. With the method "gradient" a descent proposes candidates, too.
+Enumeration (`fusion.candidates`). Candidates are enumerated of the segments of the plan that would be best if each
+segment cost its bound, until it is enumerated, and then its best candidate: if estimates hold, a better plan needs no
+other segment. With a time limit each round enumerates for a part of the time that is left, and what looks best is
+mapped before the next. Around the groups of the plan, segments with other ends or of two groups are tried with the
+loops of these. With the method "gradient" a descent proposes candidates, too.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ from fadiff_mapper.fusion.prices import (
     CoverPart,
     NetworkPrice,
     covered_total,
+    least_path,
     metric_value,
     other_reads,
     partition,
@@ -64,8 +66,16 @@ from fadiff_mapper.fusion.prices import (
 from fadiff_mapper.fusion.segments import RUNS, Segment, chains, runs_in_order, segments
 from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words
 from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
-from fadiff_mapper.network.lasting_tensors import LastingCover, PartVersion, PlanPart, VersionKey, lasting_rows, runs_of
-from fadiff_mapper.network.network_bound import MOST_WORK, LeastGroup, LeastLayer, NetworkLeast, network_least
+from fadiff_mapper.network.lasting_tensors import (
+    NOBODY,
+    LastingCover,
+    PartVersion,
+    PlanPart,
+    VersionKey,
+    lasting_rows,
+    runs_of,
+)
+from fadiff_mapper.network.network_bound import MOST_WORK, LeastGroup, LeastLayer, NetworkLeast, PathStep, network_least
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.planning_clock import PlanningClock
@@ -78,9 +88,6 @@ from fadiff_mapper.workload import OperatingPoint, Workload
 
 WORTH = 1e-3
 """The part of the network's metric, or of a group's price, that a step must bring for another one. A limit of time."""
-
-ALL = 3
-"""Layers of the longest segments that are all enumerated. A limit of time."""
 
 LISTING = 0.4
 """The part of the time left in which segments are listed; in which their candidates are enumerated before these are
@@ -143,7 +150,6 @@ class SegmentState:
     exact: list[EvaluatedGroup] = field(default_factory=list)  # the groups that can run, with their exact cost
     narrowed: int = 0  # how many of the candidates were proposed again in smaller tiles
     listed_for: tuple[LayerBase, ...] = ()  # its layers as they were known when its candidates were enumerated
-    grows: bool = False  # whether its best candidate or group is cheaper than the same layers divided
 
     def least(self, price: NetworkPrice) -> float:
         """The lowest price of the groups that can run; infinite where there is none."""
@@ -180,7 +186,7 @@ class PlanningRun:
     history: list[dict[str, Any]] = field(default_factory=list)  # seconds, metric and stage of every improvement
     tiles: int = 0  # mappings of tiles to write for the best plan so far
     cut: bool = False  # whether there was no time to list all segments
-    bounded: NetworkLeast | None = None  # what bounds all plans, once they are bounded
+    bounded: NetworkLeast | None = None  # what no part of a plan undercuts, once it is known
     least: float | None = None  # the metric that no plan undercuts
     unbounded: str = ""     # why plans have no bound, if finding it failed
     memory: TileMemory = field(default_factory=TileMemory)
@@ -222,12 +228,6 @@ class PlanningRun:
         """The price of parts of the network at a plan with some groups."""
         return NetworkPrice(covered_total(self.alone, groups, self.joined), self.options.metric)
 
-    def hoped(self, nodes: tuple[str, ...]) -> float:
-        """The lowest price of a layer by itself, or of layers as one group as far as is known or estimated."""
-        if len(nodes) == 1:
-            return self.price(self.alone[nodes[0]])
-        return self.by_nodes[nodes].hoped(self.price) if nodes in self.by_nodes else inf
-
     @cached_property
     def chains(self) -> list[tuple[str, ...]]:
         """Names of the layers of every chain; found once, and not at all where nothing is fused."""
@@ -266,14 +266,19 @@ def bound_plans(run: PlanningRun, most: float, over: Over, enough: float = inf) 
         run.results = tuple(with_lower_bounds(run.results, run.options.metric, over))
         run.layers = [LeastLayer(bound.energy, bound.delay, bound.edp) for result in run.results
                       if (bound := result.bound)]
+        run.bounded = None  # its layers by themselves had no bound
 
     def least() -> float | None:
         if len(run.layers) < len(run.results):
             return None
-        run.bounded = network_least(run.workload, run.hardware, [result.spec for result in run.results], run.layers,
-                                    run.segments)
+        run.bounded = run.bounded or _least_parts(run, run.layers)
         return run.bounded.bound(run.options.metric, most, over, enough)
     run.least, run.unbounded = attempted("gap", least) if not over() else (None, "")
+
+
+def _least_parts(run: PlanningRun, layers: Sequence[LeastLayer]) -> NetworkLeast:
+    """What no part of a plan undercuts, with the least cost of every layer by itself."""
+    return network_least(run.workload, run.hardware, [result.spec for result in run.results], layers, run.segments)
 
 
 def _tiles_of(groups: Sequence[CoverPart[EvaluatedGroup]]) -> int:
@@ -292,13 +297,10 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
     listed = run.over_in(LISTING)
     run.take_segments(segments(run.workload, run.options.longest, listed, units=bool(run.hardware.arch.units)))
     run.cut = listed()
-    if run.options.gap is not None and not (run.cut or run.late()):
-        bound_plans(run, inf, run.late)
     if run.descended:
         for key, own in run.descended.candidates(run.hardware, run.segments, run.bases, run.price, run.over).items():
             propose(run, run.known[key], own)
-    value, worthwhile = run.value(), True
-    while worthwhile and not run.over():
+    while not run.over():
         complete = list_candidates(run)
         _evaluate_hopeful(run)
         if complete and not run.over():
@@ -306,11 +308,13 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
             for key, own in reshaped(around, run.chains, run.segments, run.compiled, run.price, run.over).items():
                 propose(run, run.known[key], own)
             _evaluate_hopeful(run)
-        before, value = value, run.value(best_known_plan(run))
-        worthwhile = not complete or value < before * (1 - WORTH)
+        if not unlisted(run):
+            break
     _refine_groups(run, {part.nodes for part in best_known_plan(run)})
-    if bounded and not (run.bounded or run.cut or run.late()):
-        bound_plans(run, MOST_WORK, run.over_in(LISTING), run.value(best_known_plan(run)) / (1 + ENOUGH))
+    if bounded and not (run.cut or run.late()):
+        gap, most, over = (ENOUGH, MOST_WORK, run.over_in(LISTING)) if run.options.gap is None else (
+            run.options.gap, inf, run.late)
+        bound_plans(run, most, over, run.value(best_known_plan(run)) / (1 + gap))
     _evaluate_least(run)
     _search_promising(run)
     return tuple(_with_lasting_tensors(run, best_known_plan(run)))
@@ -329,32 +333,47 @@ def _candidates_of(plan: Sequence[CoverPart[Any]]) -> list[Candidate]:
 
 # Which segments are enumerated.
 
-def list_candidates(run: PlanningRun) -> bool:
-    """Enumerates, from short to long, candidates of segments whose layers are known better than when they were last.
+def unlisted(run: PlanningRun) -> list[PathStep]:
+    """The segments that are not enumerated, with their layers as they are known now, of the plan that would be best at
+    the prices of the plan so far if each segment cost its bound, until it is enumerated, and then its best candidate
+    or group. Equal segments stand once."""
+    price = run.price_at(best_known_plan(run))
+    energy, cycles = (1 / total for total in price.sums)
+    if run.bounded is None:
+        run.bounded = _least_parts(run, run.layers if len(run.layers) == len(run.results) else
+                                   [LeastLayer(0.0, 0.0) for _ in run.results])
+    listed = {key for key, state in run.known.items()
+              if state.listed_for == tuple(run.bases[name] for name in state.segment.nodes)}
+    ways = []
+    for step, least in zip(run.bounded.steps, run.bounded.prices(energy, cycles), strict=True):
+        state = run.by_nodes.get(step.nodes)
+        if step.residents == NOBODY:    # lasting tensors come last
+            ways.append((step.before, step.after, price(run.alone[step.nodes[0]]) if state is None else
+                         state.hoped(price) if state.segment.key in listed else least, step))
+    path = least_path(ways, 0, run.bounded.steps[-1].after)[1]
+    return list({run.by_nodes[step.nodes].segment.key: step for step in path if step.nodes in run.by_nodes
+                 and run.by_nodes[step.nodes].segment.key not in listed}.values())
 
-    A segment of more than `ALL` layers is left out unless it grows from one that is cheaper than the best division of
-    the same layers.
+
+def list_candidates(run: PlanningRun) -> bool:
+    """Enumerates candidates of `unlisted` segments, until there are none.
 
     Returns:
         Whether none is left; with a time limit some may be, of which the next call takes up one at least.
     """
     stopped, price, begun = run.over_in(LISTING), run.price, False
-    for state in sorted(run.known.values(), key=lambda state: len(state.segment.nodes)):
-        nodes = state.segment.nodes
-        known = tuple(run.bases[name] for name in nodes)
-        if known == state.listed_for or not (len(nodes) <= ALL or any(
-                part in run.by_nodes and run.by_nodes[part].grows for part in (nodes[1:], nodes[:-1]))):
-            continue
-        if begun and stopped():
-            return False
-        begun = True
-        propose(run, state, candidates(run.compiled(state.segment), price, price(run.one_by_one(state.segment))))
-        state.listed_for = known
-        divided = [0.0]     # the least price of the first layers in any division
-        for stop in range(1, len(nodes) + 1):
-            divided.append(min(divided[start] + run.hoped(nodes[start:stop]) for start in range(stop)
-                               if stop - start < len(nodes)))
-        state.grows = state.hoped(price) < divided[-1]
+    energy, cycles = (1 / total for total in price.sums)
+    while left := unlisted(run):
+        for step in left:
+            state, own = run.by_nodes[step.nodes], step.least
+            if isinstance(own, LeastGroup) and own.bound is None and own.open_at(energy, cycles):
+                own.raise_price(energy, cycles, inf)    # parts are bounded sooner than candidates are enumerated
+                continue
+            if begun and stopped():
+                return False
+            begun = True
+            propose(run, state, candidates(run.compiled(state.segment), price, price(run.one_by_one(state.segment))))
+            state.listed_for = tuple(run.bases[name] for name in state.segment.nodes)
     return True
 
 
@@ -512,7 +531,11 @@ def _evaluate_least(run: PlanningRun) -> None:
     """Evaluates the groups of the plan that would be best if all cost their bound, in the tile sizes at which the bound
     is least, as long as the plan becomes better."""
     before = inf
-    while run.bounded and not run.over() and (value := run.value(plan := best_known_plan(run))) < before:
+    while run.bounded and run.least is not None and not run.over():
+        plan = best_known_plan(run)
+        value = run.value(plan)
+        if value >= before:
+            break
         before, price, found = value, run.price, list[Candidate]()
         energy, cycles = (1 / total for total in run.price_at(plan).sums)
         for group in run.bounded.path(energy, cycles)[1]:

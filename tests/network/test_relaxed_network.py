@@ -17,6 +17,7 @@ from fadiff_mapper import NetworkOptions, SearchOptions, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, evaluate_group
+from fadiff_mapper.fusion.candidates import LOOPED
 from fadiff_mapper.fusion.estimates import homes, layer_base
 from fadiff_mapper.fusion.group_cost import evaluate_tiles, fused_counts
 from fadiff_mapper.fusion.prices import NetworkPrice, summed
@@ -41,7 +42,6 @@ from fadiff_mapper.model.smooth import evaluate_smooth
 from fadiff_mapper.network import planning
 from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.network.planning import ALL
 from fadiff_mapper.network.tile_mappings import LIGHT, with_mappings
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
@@ -321,9 +321,9 @@ def test_groups_longer_than_those_with_many_loops_come_from_the_enumeration_and_
     specs = specs_of(layers, bundled_files.find("arch/gemmini_large"))
     for descent in (None, descended_network):
         if descent:  # the groups of the descent are the only ones
-            monkeypatch.setattr(planning, "list_candidates", lambda _: True)
+            monkeypatch.setattr(planning, "unlisted", lambda _: [])
         result = plan_network(layers, specs, NetworkOptions(threads=1), checkpoint_file=saved, descent=descent)
-        assert max(len(group.nodes) for group in result.groups if group.group.loops) > ALL
+        assert max(len(group.nodes) for group in result.groups if group.group.loops) > LOOPED
         assert all(0 <= value <= 1 for group in result.groups for value in group.sigma)
 
 
