@@ -250,19 +250,18 @@ Prover::Apart Prover::receivers_apart(int level, int t) const {
         Grid grid;
         place_receivers(layer_, places, fan_out, fan_out.fanned, nullptr, grid);
         std::map<std::vector<double>, double> own;
-        for (int e = 0; e < grid.count; ++e) {
-            std::set<std::vector<double>> there;
-            any_neighbour(grid, e, e - e % grid.width, [&](int neighbour) {
-                if (neighbour < 0 || neighbour >= grid.count) return false;
+        std::vector<std::set<std::vector<double>>> there(grid.count);
+        each_neighbour(grid, grid.count, [&](int begin, int end, int on) {
+            for (int e = begin; e < end; ++e) {
                 std::vector<double> tiles(dims_);
-                std::transform(grid.at(neighbour), grid.at(neighbour) + dims_, grid.at(e), tiles.begin(), std::minus<>());
+                std::transform(grid.at(e + on), grid.at(e + on) + dims_, grid.at(e), tiles.begin(), std::minus<>());
                 bool alike = true;
                 for (const int d : members(others)) alike &= tiles[d] == 0;
-                if (alike) there.insert(tiles);
-                return false;  // go on to the next one
-            });
-            for (const auto& tiles : there) own[tiles] += 1.0 / grid.count;
-        }
+                if (alike) there[e].insert(tiles);
+            }
+        });
+        for (const auto& all : there)
+            for (const auto& tiles : all) own[tiles] += 1.0 / grid.count;
         for (const auto& [tiles, share] : own) found[tiles] = std::max(found[tiles], share);
     }
     // receivers that want some of the same words form groups of several sizes, of which all may be left out
