@@ -38,6 +38,10 @@ Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, M
             seen |= looping;
         }
         own_[t] &= ~shared_[t];
+        moves_.emplace_back(dims_);
+        for (std::size_t r = 0; r < layer.spaces[t].ranks.size(); ++r)
+            for (int d = 0; d < dims_; ++d)
+                if (const double move = layer.spaces[t].move[r * dims_ + d]) moves_[t][d].push_back({r, move});
         seen = 0;
         terms_.emplace_back();
         for (const fadiff::Rank& rank : layer.spaces[t].ranks) {
@@ -58,11 +62,11 @@ Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, M
     }
 }
 
-// Whether a whole number divides another one; both are below 2^53, where no other quotient is rounded to a whole number.
-static bool divides(double part, double whole) {
-    const double quotient = whole / part;
-    return quotient == std::floor(quotient) && quotient >= 1;
-}
+// Whether a quotient of two whole numbers is one; they are below 2^53, where no other quotient is rounded to a whole number.
+static bool is_whole(double quotient) { return quotient == std::floor(quotient); }
+
+// Whether a whole number divides another one.
+static bool divides(double part, double whole) { return whole >= part && is_whole(whole / part); }
 
 // The smallest prime factor of a whole number above 1.
 static double smallest_factor(double whole) {
@@ -228,9 +232,9 @@ void Prover::charge(const Crossing& crossing, const Words& words, double& energy
 }
 
 // How many tiles neighbours are away from a receiver in the dimensions of windows, and the largest share of receivers, of
-// any layout, that have one there. Neighbours that are away in another rank are left out: its loops move tiles further
-// than that.
-std::map<std::vector<double>, double> Prover::receivers_apart(int level, int t) const {
+// any layout, that have one there, the largest first. Neighbours that are away in another rank are left out: its loops move
+// tiles further than that.
+Prover::Apart Prover::receivers_apart(int level, int t) const {
     const Dims relevant = layer_.spaces[t].relevant, others = relevant & ~shared_[t];
     DataSpace places;  // a rank for every dimension, by one-point tiles
     places.ranks.resize(dims_), places.move.resize(std::size_t(dims_) * dims_);
@@ -246,26 +250,27 @@ std::map<std::vector<double>, double> Prover::receivers_apart(int level, int t) 
         Grid grid;
         place_receivers(layer_, places, fan_out, fan_out.fanned, nullptr, grid);
         std::map<std::vector<double>, double> own;
-        for (int e = 0; e < grid.count; ++e) {
-            std::set<std::vector<double>> there;
-            any_neighbour(grid, e, e - e % grid.width, [&](int neighbour) {
-                if (neighbour < 0 || neighbour >= grid.count) return false;
+        std::vector<std::set<std::vector<double>>> there(grid.count);
+        each_neighbour(grid, grid.count, [&](int begin, int end, int on) {
+            for (int e = begin; e < end; ++e) {
                 std::vector<double> tiles(dims_);
-                std::transform(grid.at(neighbour), grid.at(neighbour) + dims_, grid.at(e), tiles.begin(), std::minus<>());
+                std::transform(grid.at(e + on), grid.at(e + on) + dims_, grid.at(e), tiles.begin(), std::minus<>());
                 bool alike = true;
                 for (const int d : members(others)) alike &= tiles[d] == 0;
-                if (alike) there.insert(tiles);
-                return false;  // go on to the next one
-            });
-            for (const auto& tiles : there) own[tiles] += 1.0 / grid.count;
-        }
+                if (alike) there[e].insert(tiles);
+            }
+        });
+        for (const auto& all : there)
+            for (const auto& tiles : all) own[tiles] += 1.0 / grid.count;
         for (const auto& [tiles, share] : own) found[tiles] = std::max(found[tiles], share);
     }
     // receivers that want some of the same words form groups of several sizes, of which all may be left out
     for (const fadiff::Rank& rank : layer_.spaces[t].ranks)
         if (std::count_if(rank.terms.begin(), rank.terms.end(), [&](auto& term) { return fan_out.spatial[term.dim] > 1; }) > 1)
             for (auto& [tiles, share] : found) share = 1;
-    return found;
+    Apart apart(found.begin(), found.end());
+    std::sort(apart.begin(), apart.end(), [](auto& a, auto& b) { return a.second > b.second; });
+    return apart;
 }
 
 // Tiles of all calls of some loops, over all orders at least: fewest where loops that send less stand inside others.
@@ -309,54 +314,58 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
     const double fresh = 1 - overlap(int(ranks), step_.data(), [&](int r) { return extents_[r]; }) / words;
     const bool anywhere = crossing.neighbours && !placed();     // whether neighbours may be any number of tiles away
     double kept = anywhere;  // share of receivers that find the words of such a step at a neighbour
-    near_.clear();
+    near_.assign(crossing.apart.size() * ranks, 0.0);
+    double* away = near_.data();
     for (const auto& [tiles, share] : crossing.apart) {
-        for (std::size_t r = 0; r < ranks; ++r) {
-            double& away = near_.emplace_back(0);
-            for (int d = 0; d < dims_; ++d) away += space.move[r * dims_ + d] * tiles[d] * tile[d];
-        }
-        if (std::equal(step_.begin(), step_.end(), near_.end() - ranks)) kept = share;
+        for (const int d : members(shared_[crossing.tensor]))
+            for (const auto& [r, move] : moves_[crossing.tensor][d]) away[r] += move * tiles[d] * tile[d];
+        if (std::equal(step_.begin(), step_.end(), away)) kept = std::max(kept, share);
+        away += ranks;
     }
     bool exact = !first.several && !kept;
     double all = first.bound;
     calls_.clear();
-    for (std::size_t i = 1; i < moving_.size(); ++i) {
+    // Adds the steps of a loop to ranges of moves; one that is not sure may stand outside.
+    const auto add = [&](std::vector<Range>& ranges, const Loop& loop, double sign, bool sure) {
+        const double from = sure, to = loop.several ? loop.bound - 1 : 1;
+        for (const auto& [r, move] : moves_[crossing.tensor][loop.dim]) {
+            const double one = sign * move * loop.step;
+            ranges[r].least += std::min(one * from, one * to), ranges[r].most += std::max(one * from, one * to);
+            if (from != to) ranges[r].unit = one, ++ranges[r].unknown;
+        }
+    };
+    inside_.assign(ranks, Range{});
+    add(inside_, first, -1, true);
+    for (std::size_t i = 1, beside = 1; i < moving_.size(); ++i) {
         const Loop& loop = moving_[i];
+        Calls& calls = calls_.emplace_back(Calls{loop.bound, 1, anywhere ? 0.0 : 1.0});
+        all *= loop.bound;
+        if (own_[crossing.tensor] >> loop.dim & 1) continue;  // moves the tile further, in this rank, than all loops inside
         const std::uint8_t* place = loop.level < 0 ? nullptr : &place_[std::size_t(loop.level) * dims_];
         // How far a call may move the tile in a rank. A split loop moves it by any number of its steps.
-        std::fill(ranges_.begin(), ranges_.end(), Range{});
-        for (std::size_t j = 0; j < moving_.size(); ++j) {
-            const Loop& other = moving_[j];
-            const bool beside = j && j != i && other.level == loop.level;
-            if (other.level > loop.level || (beside && place && place[other.dim] > place[loop.dim])) continue;
-            const double from = !beside || (place && place[other.dim] < place[loop.dim]);
-            const double to = other.several ? other.bound - 1 : 1;
-            for (std::size_t r = 0; r < ranks; ++r) {
-                const double one = space.move[r * dims_ + other.dim] * (i == j ? other.step : -other.step);
-                if (one == 0) continue;
-                ranges_[r].least += std::min(one * from, one * to), ranges_[r].most += std::max(one * from, one * to);
-                if (from != to) ranges_[r].unit = one, ++ranges_[r].unknown;
-            }
+        for (; moving_[beside].level < loop.level; ++beside) add(inside_, moving_[beside], -1, true);
+        ranges_ = inside_;
+        add(ranges_, loop, 1, true);
+        for (std::size_t j = beside; j < moving_.size() && moving_[j].level == loop.level; ++j) {
+            const int d = moving_[j].dim;
+            if (j != i && (!place || place[d] <= place[loop.dim]))
+                add(ranges_, moving_[j], -1, place && place[d] < place[loop.dim]);
         }
         const auto possible = [&](const double* move) {
             for (std::size_t r = 0; r < ranks; ++r) {
                 const auto& [least, most, unit, unknown] = ranges_[r];
-                if (move[r] < least || move[r] > most || (unknown == 1 && std::fmod(move[r] - least, unit) != 0)) return false;
+                if (move[r] < least || move[r] > most || (unknown == 1 && !is_whole((move[r] - least) / unit))) return false;
             }
             return true;
         };
-        Calls calls{loop.bound, 1, 1};  // shares of a tile that a call brings, at least, and sends
-        if (possible(step_.data())) calls.received = fresh, calls.sent = fresh * (1 - kept);
         if (possible(still_.data())) calls.received = calls.sent = 0;
-        if (anywhere) calls.sent = 0;
+        else if (possible(step_.data())) calls.received = fresh, calls.sent = std::min(calls.sent, fresh * (1 - kept));
         const double* away = near_.data();
-        for (const auto& [tiles, share] : crossing.apart) {
-            if (!std::equal(step_.begin(), step_.end(), away) && possible(away)) calls.sent = std::min(calls.sent, 1 - share);
+        for (auto next = crossing.apart.begin(); next != crossing.apart.end() && 1 - next->second < calls.sent; ++next) {
+            if (possible(away) && !std::equal(step_.begin(), step_.end(), away)) calls.sent = 1 - next->second;
             away += ranks;
         }
         exact &= calls.received == 1 && calls.sent == 1;
-        all *= loop.bound;
-        calls_.push_back(calls);
     }
     // A split innermost loop has at least the smallest prime factor of the iterations.
     const double slides = fresh * all * (1 - 1 / (first.several ? smallest_factor(first.bound) : first.bound));
@@ -366,15 +375,15 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
 }
 
 // Words to a register below all open loops, if the innermost one goes over the dimension `first` and moves the tile: all other
-// loops, open or decided, stand outside and repeat its calls.
-Prover::Words Prover::moved_words(const Crossing& crossing, const Frame& frame, int level, int first) const {
+// loops, open or decided, stand outside and repeat its calls. `least`: its words whatever the innermost loop is.
+Prover::Words Prover::moved_words(const Crossing& crossing, const Frame& frame, int level, int first,
+                                  const Words& least) const {
     const int t = crossing.tensor;
     if (plain_[t] || own_[t] >> first & 1) {
         double words = volume(layer_.spaces[t], crossing.tile.data()) * frame.outside;
         for (double iterations : iterations_) words *= iterations;
         return {words, words, false};
     }
-    const Words least = least_words(crossing, frame, level);
     if (crossing.step.empty() || windows_[t] >> first & 1) return least;
     moving_.clear();
     for (int d = 0; d < dims_; ++d) {
@@ -430,14 +439,17 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
     return {touched * repeated / receivers, sent / own, true};
 }
 
-// The bound of all mappings whose loops outside a level are those of a frame: the least of all loops that can be innermost.
-double Prover::bound(const Frame& frame, int level) const {
+// The bound of all mappings whose loops outside a level are those of a frame: the least of all loops that can be innermost,
+// or the first that is below `enough`.
+double Prover::bound(const Frame& frame, int level, double enough) const {
     double energy = frame.energy, accessed = frame.accessed;
     open_reads_ = frame.reads, open_writes_ = frame.writes;
     std::size_t within = 0;  // crossings to registers below all open loops
     for (; within < crossings_.size() && crossings_[within].inner < std::min(level, first_open_); ++within) {}
     for (std::size_t c = within; c < crossings_.size() && crossings_[c].inner < level; ++c)
         charge(crossings_[c], least_words(crossings_[c], frame, level), energy, open_reads_.data(), open_writes_.data(), accessed);
+    least_.clear();
+    for (std::size_t c = 0; c < within; ++c) least_.push_back(least_words(crossings_[c], frame, level));
     const auto whole = [&](int first) {
         double all_energy = energy, all_accessed = accessed;
         std::copy(open_reads_.begin(), open_reads_.end(), reads_.begin());
@@ -445,8 +457,8 @@ double Prover::bound(const Frame& frame, int level) const {
         for (std::size_t c = 0; c < within; ++c) {
             const Crossing& crossing = crossings_[c];
             const bool moved = first >= 0 && layer_.spaces[crossing.tensor].relevant >> first & 1;
-            charge(crossing, moved ? moved_words(crossing, frame, level, first) : least_words(crossing, frame, level), all_energy,
-                   reads_.data(), writes_.data(), all_accessed);
+            charge(crossing, moved ? moved_words(crossing, frame, level, first, least_[c]) : least_[c], all_energy, reads_.data(),
+                   writes_.data(), all_accessed);
         }
         double busy = cycles_;
         for (int l = 0; l < levels_; ++l) {
@@ -471,7 +483,7 @@ double Prover::bound(const Frame& frame, int level) const {
     }
     double least = INF;
     for (const int d : members(innermost))
-        if (!(innermost & cheaper_[d])) least = std::min(least, whole(d));
+        if (!(innermost & cheaper_[d]) && least >= enough) least = std::min(least, whole(d));
     return least < INF ? least : whole(-1);
 }
 
@@ -692,8 +704,7 @@ void Prover::descend(int level) {
     each_child(level, [&](const std::vector<double>& factor, const Order& order) {
         if (++count_ + found_.mappings > budget_) found_.whole = false;
         if (!found_.whole) return false;
-        const double least = level ? bound(frames_[level - 1], level - 1) : 0;
-        if (least >= limit_) return true;
+        if (level && bound(frames_[level - 1], level - 1, limit_) >= limit_) return true;
         chosen_[level].factor = factor, chosen_[level].order = order.order;
         if (level) descend(level - 1);
         else leaf();

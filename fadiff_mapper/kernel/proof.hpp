@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -76,12 +77,14 @@ public:
     const Layer& layer() const { return layer_; }
 
 private:
+    // Tiles from a receiver to a neighbour, [D], and the share of receivers with one there; the largest share first.
+    using Apart = std::vector<std::pair<std::vector<double>, double>>;
     struct Crossing {  // one data space between two levels that keep it, with none between them that does
         int tensor, inner, outer;
         double scatter = 1;                       // receivers of one sender with words of their own
         bool written = false, neighbours = false; // an output; receivers may hand on words of a window
         double first_inner = 0, first_outer = 0;  // words of an instance that are written before they are read
-        std::map<std::vector<double>, double> apart;  // tiles from a receiver to a neighbour, [D]: share of receivers
+        Apart apart;
         // [D]; of a register below all open loops: its tile, and points of a step of the innermost loop over each dimension; no
         // steps: unknown
         std::vector<double> tile, step;
@@ -120,13 +123,13 @@ private:
     double value(double energy, double cycles, double accessed) const { return metric_of(metric_, energy, cycles, accessed, price_); }
     void charge(const Crossing& crossing, const Words& words, double& energy, double* reads, double* writes,
                 double& accessed) const;
-    std::map<std::vector<double>, double> receivers_apart(int level, int t) const;
+    Apart receivers_apart(int level, int t) const;
     Words decided_words(const Crossing& crossing, const Frame& frame) const;
     Words window_words(const Crossing& crossing, const double* tile) const;
     void find_steps(Crossing& crossing) const;
-    Words moved_words(const Crossing& crossing, const Frame& frame, int level, int first) const;
+    Words moved_words(const Crossing& crossing, const Frame& frame, int level, int first, const Words& least) const;
     Words least_words(const Crossing& crossing, const Frame& frame, int level) const;
-    double bound(const Frame& frame, int level) const;
+    double bound(const Frame& frame, int level, double enough = -std::numeric_limits<double>::infinity()) const;
     const std::vector<Order>& orders(int level, Dims looping);
     bool fits(int level, const double* tile) const;
     bool enter(int level, const double* factor, const Order& order);
@@ -148,6 +151,7 @@ private:
     double macs_ = 1;
     std::vector<std::uint8_t> plain_;             // [T]; tiles of any size lie side by side: no windows, no strides
     std::vector<Dims> own_, shared_, windows_;    // [T]; dimensions with ranks of their own; of windows; of several ranks
+    std::vector<std::vector<std::vector<std::pair<std::size_t, double>>>> moves_;  // [T][D]; ranks that a point moves, and how far
     std::vector<std::uint8_t> place_;             // [L][D]; loops of a lesser place stand inside those of a greater one
     std::vector<std::vector<std::vector<Rank::Term>>> terms_;  // [T], by rank; without dimensions of ranks before, smallest step first
 
@@ -179,8 +183,9 @@ private:
     mutable std::vector<double> open_reads_, open_writes_;  // [L]; scratch
     mutable std::vector<Loop> moving_;            // loops outside a receiver, from the innermost one that moves its tile; scratch
     mutable std::vector<Calls> calls_;            // scratch
+    mutable std::vector<Words> least_;            // words to registers below all open loops, by crossing; scratch
     mutable std::vector<double> near_, still_, step_;  // moves, [R]: to neighbours, none, a step; scratch
-    mutable std::vector<Range> ranges_;           // [R]; scratch
+    mutable std::vector<Range> ranges_, inside_;  // [R]; of a loop, of all loops further in; scratch
     mutable std::vector<double> iterations_;      // [D]; of the open loops over a dimension; scratch
     mutable std::vector<double> extents_;         // [R]; scratch
     struct Children {                             // scratch of the choices of one level's loops

@@ -123,22 +123,20 @@ void find_groups(Grid& grid, bool multicast) {
 
 int find_linked(Grid& grid, const Grid& before, const double* move, int ranks) {
     join(move, ranks, grid, grid.wanted);
-    const int count = grid.count, coordinates = grid.coordinates, width = grid.width;
+    const int coordinates = grid.coordinates;
     const double *by = grid.wanted.data(), *offset = grid.offset.data(), *old = before.offset.data();
-    const auto holds = [=, most = before.count](int neighbour, int e) {
-        if (neighbour < 0 || neighbour >= most) return false;
-        if (coordinates == 1) return old[neighbour] == offset[e] + by[0];
-        for (int i = 0; i < coordinates; ++i)
-            if (old[neighbour * coordinates + i] != offset[e * coordinates + i] + by[i]) return false;
-        return true;
-    };
-    int linked = 0;
-    for (int first = 0; first < count; first += width)
-        for (int e = first; e < std::min(first + width, count); ++e) {
-            grid.linked[e] = any_neighbour(grid, e, first, [&](int neighbour) { return holds(neighbour, e); });
-            linked += grid.linked[e];
+    const double joined = coordinates == 1 ? by[0] : 0;
+    std::uint8_t* linked = grid.linked.data();
+    std::fill_n(linked, grid.count, 0);
+    each_neighbour(grid, before.count, [=](int begin, int end, int on) {
+        for (int e = begin; e < end && coordinates == 1; ++e) linked[e] |= old[e + on] == offset[e] + joined;
+        for (int e = begin; e < end && coordinates != 1; ++e) {
+            bool held = true;
+            for (int i = 0; i < coordinates; ++i) held &= old[(e + on) * coordinates + i] == offset[e * coordinates + i] + by[i];
+            linked[e] |= held;
         }
-    return linked;
+    });
+    return int(std::count(linked, linked + grid.count, 1));
 }
 
 int groups_left(Grid& grid) {

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "tiles.hpp"
@@ -61,11 +62,19 @@ void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& f
 // Fills in groups: receivers with equal offsets, or (without multicast) every receiver by itself.
 void find_groups(Grid& grid, bool multicast);
 
-// Whether `holds(neighbour)` is true of a receiver beside one whose row begins with `first`: to the left or right in the row,
-// above or below, without wrap-around. Numbers below 0, and beyond the last receiver, are none.
-template <typename Holds>
-inline bool any_neighbour(const Grid& grid, int e, int first, Holds holds) {
-    return (e > first && holds(e - 1)) || (e + 1 < first + grid.width && holds(e + 1)) || holds(e - grid.width) || holds(e + grid.width);
+// Calls `look(begin, end, on)` for runs of receivers, from `begin` to before `end`, that have a neighbour `on` places on, among
+// as many receivers as `others`: to the left or right in the row, above or below, without wrap-around.
+template <typename Look>
+inline void each_neighbour(const Grid& grid, int others, Look look) {
+    const auto within = [&](int begin, int end, int on) {
+        look(std::max(begin, -on), std::min({end, grid.count, others - on}), on);
+    };
+    within(0, grid.count, -grid.width);
+    within(0, grid.count, grid.width);
+    for (int first = 0; first < grid.count; first += grid.width) {
+        within(first + 1, first + grid.width, -1);
+        within(first, first + grid.width - 1, 1);
+    }
 }
 
 // Marks receivers that find their words, the tile moved by `move` [R] since the call before, at a neighbour, as the

@@ -73,7 +73,7 @@ class SearchOutcome:
     evaluations: int               # Mappings evaluated
     legal_evaluations: int         # The legal mappings among them
     least: float | None = None     # No mapping has less of the first metric, or a lower share in the network; 0: not
-                                   # proved; None: not tried from this mapping
+                                   # proved; None: not tried
 
     @property
     def legal(self) -> bool:

@@ -145,7 +145,6 @@ class Refinement:
         ) if descended else (0.0, 0, 0, inf)
         self.reported = 0  # improvements of the chains that were looked at
         self.proof: MappingProof | None = None  # of the best mapping after the first rounds
-        self.proof_value = inf  # the value of the best mapping after the proof
         # a calibration, or residual factors, may choose another mapping in the end, of which the proof says nothing
         self.provable = bool(self.effort.proof) and not (
             task.sparse or task.room or correction or options.calibration or options.imperfect)
@@ -210,7 +209,6 @@ class Refinement:
         if self.proof.nest is not nest:
             self.chains.start_at(nest_arrays(self.proof.nest))
             self.report("proof")
-        self.proof_value = self.chains.best_value
         self.proved = not self.proof.gap and (sums is not None or len(self.options.priorities) == 1)
 
     def run(self) -> SearchOutcome:
@@ -245,7 +243,7 @@ class Refinement:
         self.report()
         return SearchOutcome(self.best(), chains.best_value, status, tuple(self.history),
                              self.evaluations + chains.evaluations, self.legal_evaluations + chains.legal_evaluations,
-                             self.proof.least if self.proof and chains.best_value >= self.proof_value - SAME else None)
+                             self.proof.least if self.proof else None)
 
 
 def early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:

@@ -132,8 +132,8 @@ def _widths(space: MapSpace, level: int) -> dict[tuple[int, ...], Reach]:
 
 def _extents(factors: tuple[int, ...], on_y: frozenset[int]) -> tuple[int, int]:
     """Units along X and Y that spatial loops take, by the dimensions on Y."""
-    x, y = (math.prod(factor for d, factor in enumerate(factors) if (d in on_y) == side) for side in (False, True))
-    return x, y
+    y = math.prod(map(factors.__getitem__, on_y))
+    return math.prod(factors) // y, y
 
 
 @dataclass(frozen=True)
