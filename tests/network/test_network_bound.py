@@ -535,7 +535,7 @@ def test_planning_ends_once_the_plan_is_as_close_to_the_best_as_asked_for() -> N
     plain = planned("resnet18", "gemmini_large")
     assert sooner.gap is not None and further.gap is not None and plain.gap is not None
     assert plain.gap <= ENOUGH and 0 < further.gap <= sooner.gap <= 0.05
-    assert plain.bound is not None and sooner.bound == further.bound and sooner.status == "search ended"
+    assert plain.bound is not None and sooner.bound <= further.bound and sooner.status == "search ended"
     assert further.gap <= plain.gap and plain.bound <= further.bound * (1 + 1e-12)
     assert sooner.options["gap"] == 0.05 and "gap" not in plain.options
 

@@ -304,6 +304,8 @@ workload:
   - {name: dw2, shape: dw, from: [pw1]}
   - {name: pw2, shape: pw, from: [dw2]}
   - {name: dw3, shape: dw, from: [pw2]}
+  - {name: pw3, shape: pw, from: [dw3]}
+  - {name: dw4, shape: dw, from: [pw3]}
 """
 
 
