@@ -743,7 +743,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         const Lanes times = computed(layer, large, loops);
         const Lanes full = full_part(layer, last, small, large, last_large, loops, [](int) { return true; });
         std::optional<Product> product;
-        Lanes work = 0, even = 0;   // cycles of the arithmetic; see `streamed`
+        Lanes work = 0, even = 0;   // cycles of the arithmetic; see `Streamed::fewest`
         std::array<Lanes, 2> again{0, 0};   // words of each operand that the home reads per multiply-accumulate, at least
         Lanes crowded_sums = 1;     // factor on the time of the level with sums, of which tiles leave instances idle
         if (own.units.known) {

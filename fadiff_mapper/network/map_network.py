@@ -119,7 +119,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
     if run.cut or options.calibration or sparse_tensors(specs):     # the layers alone have bounds
         run.results = run.results if mapped else tuple(with_lower_bounds(run.results, options.metric, run.late))
-    elif not mapped and run.least is None and not run.unbounded:
+    elif not (mapped or run.bounded):
         bound_plans(run, MOST_WORK if options.gap is None else inf, run.late)
     status += f"; {run.unbounded}" if run.unbounded else ""
     return network_result(workload, run.hardware, list(run.results), descended.sigma if descended else {}, groups,

@@ -39,7 +39,7 @@ from math import inf, prod, sqrt
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, TileLoop
 from fadiff_mapper.fusion.candidates import alike, between, cut_dims, divisions, shared_loops
 from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, homes
@@ -307,7 +307,8 @@ class NetworkLeast:
 
 
 def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer],
-                  segments: Sequence[Segment]) -> NetworkLeast:
+                  segments: Sequence[Segment], groups: dict[Hashable, LeastGroup] | None = None, *,
+                  lasting: bool = True, over: Over = never) -> NetworkLeast:
     """The least cost of every layer of a network by itself, and of its groups.
 
     Args:
@@ -316,6 +317,12 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         layers: Every distinct layer on the design, in the order of `workload.distinct()`.
         bounds: The least cost of one run of each of them by itself.
         segments: All segments that could be fused groups; none where nothing is fused.
+        groups: The least cost of groups that are known, by what they are; all others are added.
+        lasting: Whether tensors may stay on the chip between the groups.
+        over: Tells whether time is over.
+
+    Raises:
+        OutOfTime: There was no time for all groups.
     """
     levels = [hardware.level(name) for name in homes(hardware)]
     segments = segments if levels else ()   # without a home nothing can be handed on
@@ -397,8 +404,8 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     listed = {segment.nodes: segment for segment in segments}
     listed |= {(name,): Segment((name,), (spec.problem,), (), (), repeats[name], (1,)) for name, spec in specs.items()}
     usable = hardware.arch.levels[levels[0]].usable if levels else None
-    rows = lasting_rows(workload, hardware, specs) if segments else []
-    groups: dict[Hashable, LeastGroup] = {}
+    rows = lasting_rows(workload, hardware, specs) if segments and lasting else []
+    groups = {} if groups is None else groups
     credits: dict[Hashable, OperatingPoint] = {}
     steps: list[PathStep] = []
     count = end = 0     # states so far but the first one, and the state behind the last row
@@ -412,6 +419,8 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                 # a single layer has no key, and equal ones may run more or less often
                 key = (segment.key if segment.links else (id(specs[nodes[0]]), segment.repeat),
                        own.operands, own.made, own.room)
+                if over():
+                    raise OutOfTime
                 if key not in groups:
                     groups[key] = least_group(segment, own)
                 least = groups[key]

@@ -44,8 +44,8 @@ class NetworkOptions:
         longest: Layers of a group at most, 2 to 16.
         calibration: A correction to measured hardware by which every layer's mapping is chosen; nothing is fused then,
             as layers were measured by themselves. None: the exact model.
-        gap: Share by which the plan may be above the best one: planning ends as soon as that is proven, or as
-            further candidates bring nothing; without fusion every proof goes on to its end. None: it ends by itself.
+        gap: Share by which the plan may be above the best one: the bound is raised until that is proven, however long
+            it takes, and planning ends then; without fusion every proof goes on to its end. None: it ends by itself.
     """
 
     metric: str = "edp"

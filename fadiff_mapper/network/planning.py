@@ -7,24 +7,23 @@ long ones are rarely worth a group: enumerating the candidates of all of them ca
 Method. Best first, with optimism: the plan that would be best if all estimates held (`partition`, a shortest path over
 exact and estimated groups) is evaluated, again and again, until it consists of evaluated groups only. A group that
 falls short of its estimate is searched for longer, then proposed again in smaller tiles; one that is faster corrects
-the estimates of its layers, and the candidates of all segments with these layers are enumerated once more, as long as
-a round brings more than next to nothing. Then tile sizes and mappings of the plan's groups are refined. The bound on
-all plans (`network_bound`) names the tile sizes at which it is least: these are evaluated, too, as an estimate may be
-too high and a grid too coarse. At last, tensors stay on the chip from group to group where that pays
-(`lasting_tensors`).
+the estimates of its layers, and candidates of segments with these layers are enumerated once more. Then tile sizes and
+mappings of the plan's groups are refined. The bound on all plans (`network_bound`) names the tile sizes at which it is
+least: these are evaluated, too, as an estimate may be too high and a grid too coarse. At last, tensors stay on the chip
+from group to group where that pays (`lasting_tensors`).
 
 Enumeration (`fusion.candidates`). Candidates are enumerated of the segments of the plan that would be best if each
 segment cost its bound, until it is enumerated, and then its best candidate: if estimates hold, a better plan needs no
-other segment. With a time limit each round enumerates for a part of the time that is left, and what looks best is
-mapped before the next. Around the groups of the plan, segments with other ends or of two groups are tried with the
-loops of these. With the method "gradient" a descent proposes candidates, too.
+other segment, but where two groups would wait for each other. With a time limit each round enumerates for a part of the
+time that is left, and what looks best is mapped before the next. Around the groups of the plan, segments with other
+ends or of two groups are tried with the loops of these. With the method "gradient" a descent proposes candidates, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf, prod
 from typing import Any, TypeAlias
 
@@ -67,7 +66,6 @@ from fadiff_mapper.fusion.segments import RUNS, Segment, chains, runs_in_order, 
 from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words
 from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.lasting_tensors import (
-    NOBODY,
     LastingCover,
     PartVersion,
     PlanPart,
@@ -186,7 +184,8 @@ class PlanningRun:
     history: list[dict[str, Any]] = field(default_factory=list)  # seconds, metric and stage of every improvement
     tiles: int = 0  # mappings of tiles to write for the best plan so far
     cut: bool = False  # whether there was no time to list all segments
-    bounded: NetworkLeast | None = None  # what no part of a plan undercuts, once it is known
+    groups: dict[Hashable, LeastGroup] = field(default_factory=dict)    # what no group of a segment undercuts
+    bounded: NetworkLeast | None = None  # what bounds all plans, once they are bounded
     least: float | None = None  # the metric that no plan undercuts
     unbounded: str = ""     # why plans have no bound, if finding it failed
     memory: TileMemory = field(default_factory=TileMemory)
@@ -229,6 +228,15 @@ class PlanningRun:
         return NetworkPrice(covered_total(self.alone, groups, self.joined), self.options.metric)
 
     @cached_property
+    def promises(self) -> NetworkLeast | None:
+        """What no group undercuts, if no tensors stay on the chip between groups; layers alone have no bound. None
+        where there is no time for it."""
+        specs, unknown = [result.spec for result in self.results], [LeastLayer(0.0, 0.0) for _ in self.results]
+        return attempted("gap", lambda: network_least(
+            self.workload, self.hardware, specs, unknown, self.segments, self.groups, lasting=False,
+            over=self.over_in(LISTING)))[0]
+
+    @cached_property
     def chains(self) -> list[tuple[str, ...]]:
         """Names of the layers of every chain; found once, and not at all where nothing is fused."""
         return [names for names, _ in chains(self.workload)]
@@ -266,19 +274,14 @@ def bound_plans(run: PlanningRun, most: float, over: Over, enough: float = inf) 
         run.results = tuple(with_lower_bounds(run.results, run.options.metric, over))
         run.layers = [LeastLayer(bound.energy, bound.delay, bound.edp) for result in run.results
                       if (bound := result.bound)]
-        run.bounded = None  # its layers by themselves had no bound
 
     def least() -> float | None:
         if len(run.layers) < len(run.results):
             return None
-        run.bounded = run.bounded or _least_parts(run, run.layers)
+        run.bounded = network_least(run.workload, run.hardware, [result.spec for result in run.results], run.layers,
+                                    run.segments, run.groups)
         return run.bounded.bound(run.options.metric, most, over, enough)
     run.least, run.unbounded = attempted("gap", least) if not over() else (None, "")
-
-
-def _least_parts(run: PlanningRun, layers: Sequence[LeastLayer]) -> NetworkLeast:
-    """What no part of a plan undercuts, with the least cost of every layer by itself."""
-    return network_least(run.workload, run.hardware, [result.spec for result in run.results], layers, run.segments)
 
 
 def _tiles_of(groups: Sequence[CoverPart[EvaluatedGroup]]) -> int:
@@ -311,10 +314,10 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
         if not unlisted(run):
             break
     _refine_groups(run, {part.nodes for part in best_known_plan(run)})
-    if bounded and not (run.cut or run.late()):
-        gap, most, over = (ENOUGH, MOST_WORK, run.over_in(LISTING)) if run.options.gap is None else (
-            run.options.gap, inf, run.late)
-        bound_plans(run, most, over, run.value(best_known_plan(run)) / (1 + gap))
+    asked = run.options.gap
+    if (bounded or asked is not None) and not (run.cut or run.late()):
+        most, gap = (MOST_WORK, ENOUGH) if asked is None else (inf, asked)
+        bound_plans(run, most, run.over_in(LISTING), run.value(best_known_plan(run)) / (1 + gap))
     _evaluate_least(run)
     _search_promising(run)
     return tuple(_with_lasting_tensors(run, best_known_plan(run)))
@@ -336,21 +339,20 @@ def _candidates_of(plan: Sequence[CoverPart[Any]]) -> list[Candidate]:
 def unlisted(run: PlanningRun) -> list[PathStep]:
     """The segments that are not enumerated, with their layers as they are known now, of the plan that would be best at
     the prices of the plan so far if each segment cost its bound, until it is enumerated, and then its best candidate
-    or group. Equal segments stand once."""
-    price = run.price_at(best_known_plan(run))
-    energy, cycles = (1 / total for total in price.sums)
-    if run.bounded is None:
-        run.bounded = _least_parts(run, run.layers if len(run.layers) == len(run.results) else
-                                   [LeastLayer(0.0, 0.0) for _ in run.results])
+    or group. Equal segments stand once. Without bounds all that are not enumerated, the shortest first."""
     listed = {key for key, state in run.known.items()
               if state.listed_for == tuple(run.bases[name] for name in state.segment.nodes)}
+    if run.promises is None:
+        left = sorted((state.segment.nodes for key, state in run.known.items() if key not in listed), key=len)
+        return [PathStep(0, 0, nodes, LeastLayer(0.0, 0.0)) for nodes in left]
+    price = run.price_at(best_known_plan(run))
+    prices = run.promises.prices(*(1 / total for total in price.sums))
     ways = []
-    for step, least in zip(run.bounded.steps, run.bounded.prices(energy, cycles), strict=True):
+    for step, least in zip(run.promises.steps, prices, strict=True):
         state = run.by_nodes.get(step.nodes)
-        if step.residents == NOBODY:    # lasting tensors come last
-            ways.append((step.before, step.after, price(run.alone[step.nodes[0]]) if state is None else
-                         state.hoped(price) if state.segment.key in listed else least, step))
-    path = least_path(ways, 0, run.bounded.steps[-1].after)[1]
+        ways.append((step.before, step.after, price(run.alone[step.nodes[0]]) if state is None else
+                     state.hoped(price) if state.segment.key in listed else least, step))
+    path = least_path(ways, 0, run.promises.steps[-1].after)[1]
     return list({run.by_nodes[step.nodes].segment.key: step for step in path if step.nodes in run.by_nodes
                  and run.by_nodes[step.nodes].segment.key not in listed}.values())
 
@@ -366,8 +368,10 @@ def list_candidates(run: PlanningRun) -> bool:
     while left := unlisted(run):
         for step in left:
             state, own = run.by_nodes[step.nodes], step.least
-            if isinstance(own, LeastGroup) and own.bound is None and own.open_at(energy, cycles):
-                own.raise_price(energy, cycles, inf)    # parts are bounded sooner than candidates are enumerated
+            if isinstance(own, LeastGroup) and own.bound is None and not (own.ended or stopped()):
+                # parts are bounded sooner than candidates are enumerated
+                _, failed = attempted("gap", partial(own.raise_price, energy, cycles, inf))
+                own.ended = own.ended or bool(failed)
                 continue
             if begun and stopped():
                 return False
@@ -531,7 +535,7 @@ def _evaluate_least(run: PlanningRun) -> None:
     """Evaluates the groups of the plan that would be best if all cost their bound, in the tile sizes at which the bound
     is least, as long as the plan becomes better."""
     before = inf
-    while run.bounded and run.least is not None and not run.over():
+    while run.bounded and not run.over():
         plan = best_known_plan(run)
         value = run.value(plan)
         if value >= before:

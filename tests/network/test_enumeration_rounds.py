@@ -13,7 +13,6 @@ from fadiff_mapper import NetworkOptions, SearchOptions, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.segments import segments
 from fadiff_mapper.network.checkpoint import opened
-from fadiff_mapper.network.lasting_tensors import NOBODY
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.planning import PlanningRun, list_candidates, unlisted
 from fadiff_mapper.network.planning_clock import PlanningClock
@@ -41,11 +40,10 @@ def test_no_plan_with_other_segments_than_those_enumerated_promises_more(design:
     """The rest costs its bound; the layers of MobileNetV1 are one chain."""
     run = run_of("mobilenet_v1", design)
     assert list_candidates(run) and not unlisted(run)
-    assert run.bounded
+    assert run.promises
     price, (names,) = run.price, run.chains
     prices = {step.nodes: least for step, least in zip(
-        run.bounded.steps, run.bounded.prices(*(1 / total for total in price.sums)), strict=True)
-        if step.residents == NOBODY}
+        run.promises.steps, run.promises.prices(*(1 / total for total in price.sums)), strict=True)}
     promised = {(name,): price(point) for name, point in run.alone.items()} | {
         nodes: state.hoped(price) for nodes, state in run.by_nodes.items() if state.listed_for}
 
