@@ -152,7 +152,7 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
     time evenly. Returns one outcome per task, and the lower bound of a task by its number.
     """
     from fadiff_mapper.search.lower_bound.assemble import LowerBound, lower_bound
-    from fadiff_mapper.search.lower_bound.proof import SOON, prove
+    from fadiff_mapper.search.lower_bound.proof import prove
     begun, metric = time.monotonic(), options.priorities[0]
     quick = replace(options, effort="quick") if options.effort == "full" else options
     outcomes = search_all(tasks, quick, watcher=watcher, stopped=stopped, deadline=deadline)
@@ -168,7 +168,7 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
             watcher(index, nest, step)
 
         outcome = first
-        proof = prove(task.layer, task.space, metric, first.nest, gap=options.gap, over=over, budget=SOON)
+        proof = prove(task.layer, task.space, metric, first.nest, gap=options.gap, over=over, budget=AT_ONCE)
         if proof.gap > options.gap and not over():
             if quick is not options:
                 (outcome,) = search_all(

@@ -37,11 +37,9 @@ BUDGET = 20_000
 SURE = 20_000
 """Schemes that are bounded whatever the budget and the time, as nothing is proved before all schemes are bounded."""
 
-NEIGHBOURS = 4
-"""Places of neighbours, with words of windows, that add to the bound of a part about as much time as the rest takes."""
-
-SOON = 200_000
-"""Parts and mappings after which a mapping is searched at full length before its proof goes on: about as long."""
+NEIGHBOURS = 3
+"""Places of neighbours that hand on words of windows from which a part counts for more, by their cube: such parts take
+longer to bound, and few proofs with these end soon."""
 
 TOLERANCE = _kernel.PROOF_TOLERANCE
 """Share by which a mapping must be better to count as better, as sums differ in their last bits."""
@@ -215,7 +213,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
         if bound < value:
             heap.append((bound, number := number + 1, scheme, ()))
     heapq.heapify(heap)
-    spent, weight = parts, 1
+    spent, weight = float(parts), 1.0
     begun: Scheme | None = None  # the scheme that the core looks at
     stuck = inf  # least bound of mappings that were left out in parts that cannot be divided
     while heap and heap[0][0] < (limit := value * (1 - TOLERANCE) / (1 + gap)) and not over() and (
@@ -223,7 +221,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
         bound, _, scheme, outer = heapq.heappop(heap)
         if scheme is not begun:
             bound = max(bound, core.begin(scheme.spatial, scheme.keep, layouts(space, scheme)))
-            begun, weight = scheme, 1 + core.neighbours() // NEIGHBOURS
+            begun, weight = scheme, 1 + (core.neighbours() / NEIGHBOURS) ** 3
             if bound >= limit:
                 continue
         whole, least, found, bounded, evaluated, best = core.search(
