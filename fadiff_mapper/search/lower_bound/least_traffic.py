@@ -47,19 +47,14 @@ def undominated(points: np.ndarray) -> np.ndarray:
     From columns `points` [C, N] to F of them, [C, F]; a few dominated ones may be left.
     """
     least = points.min(axis=1, keepdims=True)
-    everywhere = np.flatnonzero(points[0] == least[0])
-    for row, low in zip(points[1:], least[1:], strict=True):
-        everywhere = everywhere[row[everywhere] == low]
-    if len(everywhere):  # one column undercuts or equals all others, as of most levels' alternatives
-        return points[:, everywhere[:1]]
-    size = np.maximum(least, 1.0)
     rest, front = points, list[np.ndarray]()
-    total = (points / size).sum(axis=0)  # the column of the least sum is dominated by none, and dominates many
+    # the column of the least sum is dominated by none, and dominates many
+    total = (points / np.maximum(least, 1.0)).sum(axis=0)
     while rest.shape[1] and len(front) < MOST_PASSES:
         best = rest[:, [int(total.argmin())]]
         front.append(best)
-        left = np.flatnonzero((rest < best).any(axis=0))
-        rest, total = rest.take(left, axis=1), total.take(left)
+        left = (rest < best).any(axis=0)
+        rest, total = rest.compress(left, axis=1), total.compress(left)
     return np.concatenate([*front, rest], axis=1)
 
 
