@@ -103,19 +103,18 @@ def joint_tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointT
         pairs = [inner[i:i + 2] for i in range(0, len(inner), 2)]
         groups[longest] = [*((pair[0][0], pair[-1][1]) for pair in pairs), last]
     shape = tuple(map(len, groups))
-    number = math.prod(shape)
-
-    def spread(along: np.ndarray) -> np.ndarray:  # from a part of the grid to all tiles
-        return np.broadcast_to(along, shape).reshape(number)
-
     least, most = (np.ix_(*(np.array(ends, dtype=np.float64) for ends in side))
                    for side in zip(*(zip(*group, strict=True) for group in groups), strict=True))
     steps = [bound / points for bound, points in zip(space.problem.bounds.values(), most, strict=True)]
     by_name = dict(zip(space.problem.dimensions, least, strict=True))
-    return JointTiles(np.stack([spread(touched_words(ds, by_name, box=False)) for ds in space.problem.dataspaces]),
-                      spread(math.prod(steps[1:], start=steps[0])),
-                      np.stack([spread(each > 1) for each in steps]), tuple(each.ravel() for each in steps),
-                      np.arange(number),
+    words = np.empty((len(space.problem.dataspaces), *shape))
+    runs = np.empty((len(steps), *shape), dtype=np.bool_)
+    for row, dataspace in zip(words, space.problem.dataspaces, strict=True):
+        row[:] = touched_words(dataspace, by_name, box=False)
+    for row, each in zip(runs, steps, strict=True):
+        row[:] = each > 1
+    return JointTiles(words.reshape(len(words), -1), math.prod(steps[1:], start=steps[0]).ravel(),
+                      runs.reshape(len(runs), -1), tuple(each.ravel() for each in steps), np.arange(math.prod(shape)),
                       all(len(group) == len(choices) for group, choices in zip(groups, extents, strict=True)))
 
 
