@@ -444,25 +444,25 @@ def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, p
         else:
             value = prices.read[level, t] * np.maximum(words - 0.5 * inputs.lost[t, level], 0)
         result.append(Addend(where, value, source))
-    fill, read = prices.fill[choice.inner, choice.tensor], prices.read[choice.outer, choice.tensor]
-    written = np.array(layer.projection.read_write)[choice.tensor]
-    update, sums = (of[choice.outer, choice.tensor] * written for of in (prices.update, prices.sums))
+    tensor, receiver, sender = choice.tensor[:, None], choice.inner[:, None], choice.outer[:, None]
+    fill, read = prices.fill[receiver, tensor], prices.read[sender, tensor]
+    written = np.array(layer.projection.read_write)[tensor]
+    update, sums = prices.update[sender, tensor] * written, prices.sums[sender, tensor] * written
     if not (fill.any() or read.any() or update.any()):
         return result
-    once, fewer = choice.once, choice.unshared
+    once, fewer = choice.once[:, None], choice.unshared[:, None]
     # The first time, partial sums are not read back. Elsewhere rounding may take from both where windows overlap.
-    no_fill = np.where(written, once, inputs.lost[choice.tensor, choice.inner])
-    no_read = np.where(written, once, 0.5 * inputs.lost[choice.tensor, choice.outer])
+    no_fill = np.where(written, once, inputs.lost[tensor, receiver])
+    no_read = np.where(written, once, 0.5 * inputs.lost[tensor, sender])
 
     def cost(words: np.ndarray) -> np.ndarray:  # of the first len(words) crossings, in any number of alternatives
-        c, words = len(words), words.reshape(len(words), -1)
-        updated = np.where(words > once[:c, None] * (1 + 1e-9), sums[:c, None], update[:c, None]) * words
-        parts = ((fill, np.maximum(words - no_fill[:c, None], 0)),
-                 (read, np.maximum(words / fewer[:c, None] - no_read[:c, None], 0)))
-        return np.asarray(sum((price[:c, None] * amount for price, amount in parts), updated))
+        c = len(words)
+        return np.asarray(np.where(words > once[:c] * (1 + 1e-9), sums[:c], update[:c]) * words
+                          + fill[:c] * np.maximum(words - no_fill[:c], 0)
+                          + read[:c] * np.maximum(words / fewer[:c] - no_read[:c], 0))
 
     words = cheapest(choice, cost)
-    values = cost(words)[:, 0]
+    values = cost(words[:, None])[:, 0]
     states = np.ones_like(choice.states.macs)
     for t, inner, outer, sent, value in zip(choice.tensor, choice.inner, choice.outer, words, values, strict=True):
         names = [layer.arch.levels[level].name for level in (inner, outer)]
