@@ -371,7 +371,8 @@ def least_of(task: MappingTask, imperfect: bool = False, over: Over = never) -> 
     Raises OutOfTime.
     """
     # after the first mapping
-    from fadiff_mapper.search.lower_bound.assemble import lower_bound, residual_lower_bound, sparse_lower_bound
+    from fadiff_mapper.search.lower_bound.assemble import lower_bound, residual_lower_bound
     if task.sparse is not None:
+        from fadiff_mapper.search.lower_bound.least_shares import sparse_lower_bound
         return sparse_lower_bound(task.sparse, task.space, over)
     return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space, over=over)

@@ -68,7 +68,7 @@ def schemes(space: MapSpace) -> Iterator[Scheme]:
     problem, keeps = space.problem, [tuple(kept.ravel().tolist()) for kept in space.every_keep]
     left_to_time = [reachable(bound, [level.temporal.choices[name] for level in space.levels])
                     for name, bound in problem.bounds.items()]
-    least = space.constraints.min_parallelism * space.available
+    least, whole = space.constraints.min_parallelism * space.available, math.prod(problem.bounds.values())
     begun: list[tuple[tuple[int, ...], Reach, tuple[int, ...]]] = [
         (tuple(problem.bounds.values()), frozenset({(1, 1)}), ())]
     for level in reversed(range(len(space.levels))):
@@ -82,7 +82,7 @@ def schemes(space: MapSpace) -> Iterator[Scheme]:
                         for factors, wider in fitting[reach] if not any(map(mod, left, factors))]
         begun = further
     for left, _, spatial in begun:
-        if all(map(contains, left_to_time, left)) and math.prod(spatial) >= least:
+        if all(map(contains, left_to_time, left)) and whole // math.prod(left) >= least:
             for keep in keeps:
                 yield Scheme(spatial, keep)
 
