@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations, pairwise, permutations, product
@@ -249,13 +248,9 @@ class NetworkLeast:
         """The least price of all plans at prices per pJ and per cycle."""
         return self.path(energy, cycles)[0]
 
-    def raise_price(self, energy: float, cycles: float, most: float, over: Over = never, enough: float = inf,
-                    workers: int = 1) -> int:
+    def raise_price(self, energy: float, cycles: float, most: float, over: Over = never, enough: float = inf) -> int:
         """Divides the groups and proves the layers of plans of the least price until that price is enough, nothing of
-        one is open, so many parts were looked at, or time is over; returns how many were.
-
-        `workers`: threads that raise the groups and layers of a plan side by side; the answer does not depend on it.
-        """
+        one is open, so many parts were looked at, or time is over; returns how many were."""
         made, more = 0, 1
         while more and made < most and not over():
             total, taken = self.path(energy, cycles)
@@ -266,18 +261,16 @@ class NetworkLeast:
                 break
             goal = energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
                 runs * layer.price(energy, cycles) for layer, runs in self.alone)
-            goals = [least + max((goal - total) / len(parts), RAISED * least)
-                     for least in (part.price(energy, cycles) for part in parts)]
-
-            def raised(part: LeastLayer | LeastGroup, goal: float) -> int:
-                return 0 if over() else part.raise_price(energy, cycles, goal)
-            with ThreadPoolExecutor(workers) as pool:
-                more = sum(pool.map(raised, parts, goals))
+            more = 0
+            for part in parts:
+                if made + more >= most or over():
+                    break
+                least = part.price(energy, cycles)
+                more += part.raise_price(energy, cycles, least + max((goal - total) / len(parts), RAISED * least))
             made += more
         return made
 
-    def bound(self, metric: str, most: float = MOST_WORK, over: Over = never, enough: float = inf,
-              workers: int = 1) -> float:
+    def bound(self, metric: str, most: float = MOST_WORK, over: Over = never, enough: float = inf) -> float:
         """The value of "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles that no plan undercuts.
 
         Groups are divided and layers by themselves proved until the value is enough, no bound can rise further, `most`
@@ -286,12 +279,12 @@ class NetworkLeast:
         energy, cycles = map(float, METRIC_EXPONENTS[metric])
         enough *= (1 + TANGENT) ** 2 / SLACK    # what the end by a tangent and the slack may take from it
         if not (energy and cycles):     # a sum over the parts of a plan, not a product of two
-            self.raise_price(energy, cycles, most, over, enough, workers)
+            self.raise_price(energy, cycles, most, over, enough)
             return SLACK * self.price(energy, cycles)
 
         def raised(energy: float, cycles: float) -> int:
             """`raise_price` up to the line that touches the hyperbola of the product which is enough."""
-            return self.raise_price(energy, cycles, most / 2, over, 2 * sqrt(energy * cycles * enough), workers)
+            return self.raise_price(energy, cycles, most / 2, over, 2 * sqrt(energy * cycles * enough))
         apart = summed([self.besides, *(OperatingPoint(runs * own.energy_pj, runs * own.cycles)
                                         for own, runs in self.alone)])
         at = [(1.0, 0.0), (0.0, 1.0)]   # prices by falling weight of energy: neighbours meet at the corners

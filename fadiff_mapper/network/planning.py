@@ -22,7 +22,6 @@ ends or of two groups are tried with the loops of these. With the method "gradie
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf, prod
@@ -282,7 +281,7 @@ def bound_plans(run: PlanningRun, most: float, over: Over, enough: float = inf) 
             return None
         run.bounded = network_least(run.workload, run.hardware, [result.spec for result in run.results], run.layers,
                                     run.segments, run.least_known)
-        return run.bounded.bound(run.options.metric, most, over, enough, run.options.workers)
+        return run.bounded.bound(run.options.metric, most, over, enough)
     run.least, run.unbounded = attempted("gap", least) if not over() else (None, "")
 
 
@@ -367,29 +366,19 @@ def list_candidates(run: PlanningRun) -> bool:
     """
     stopped, price, begun = run.over_in(LISTING), run.price, False
     energy, cycles = (1 / total for total in price.sums)
-
-    def enumerated(step: PathStep, needed: bool) -> list[Candidate] | None:
-        """The candidates of a segment; None where its bound was found first, or where time is over and none needed."""
-        segment, own = run.by_nodes[step.nodes].segment, step.least
-        if isinstance(own, LeastGroup) and own.bound is None and not (own.ended or stopped()):
-            # parts are bounded sooner than candidates are enumerated
-            _, failed = attempted("gap", partial(own.raise_price, energy, cycles, inf))
-            own.ended = own.ended or bool(failed)
-            return None
-        if not needed and stopped():
-            return None
-        return candidates(run.compiled(segment), price, price(run.one_by_one(segment)))
-
-    with ThreadPoolExecutor(run.options.workers) as pool:
-        while left := unlisted(run):
+    while left := unlisted(run):
+        for step in left:
+            state, own = run.by_nodes[step.nodes], step.least
+            if isinstance(own, LeastGroup) and own.bound is None and not (own.ended or stopped()):
+                # parts are bounded sooner than candidates are enumerated
+                _, failed = attempted("gap", partial(own.raise_price, energy, cycles, inf))
+                own.ended = own.ended or bool(failed)
+                continue
             if begun and stopped():
                 return False
-            found = pool.map(enumerated, left, [not begun] + [False] * (len(left) - 1))
-            for step, own in zip(left, found, strict=True):
-                if own is not None:
-                    begun, state = True, run.by_nodes[step.nodes]
-                    propose(run, state, own)
-                    state.listed_for = tuple(run.bases[name] for name in state.segment.nodes)
+            begun = True
+            propose(run, state, candidates(run.compiled(state.segment), price, price(run.one_by_one(state.segment))))
+            state.listed_for = tuple(run.bases[name] for name in state.segment.nodes)
     return True
 
 
