@@ -41,6 +41,9 @@ NEIGHBOURS = 3
 """Places of neighbours that hand on words of windows from which a part counts for more, by their cube: such parts take
 longer to bound, and few proofs with these end soon."""
 
+FAR = 0.2
+"""Gap above which a proof has an eighth of its budget, as few such proofs end within all of it."""
+
 TOLERANCE = _kernel.PROOF_TOLERANCE
 """Share by which a mapping must be better to count as better, as sums differ in their last bits."""
 
@@ -198,9 +201,9 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
 
     `unprovable` has nothing against the layer; `nest` is a legal mapping, one row. `gap` is the share by which the best
     mapping may exceed the least bound in the end. The proof ends with what it has once `over` is true, or when about
-    `budget` parts and mappings have been looked at, each of which counts for several where neighbours hand on words of
-    windows. Nothing is proved where these are not even all schemes, of which designs that leave every spatial loop free
-    have millions.
+    `budget` parts and mappings have been looked at, an eighth of these if the gap is above `FAR`; each counts for
+    several where neighbours hand on words of windows. Nothing is proved where these are not even all schemes, of which
+    designs that leave every spatial loop free have millions.
     """
     value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums)
     heap: list[tuple[float, int, Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
@@ -213,15 +216,15 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
         if bound < value:
             heap.append((bound, number := number + 1, scheme, ()))
     heapq.heapify(heap)
-    spent, weight = float(parts), 1.0
+    spent, weight = parts, 1
     begun: Scheme | None = None  # the scheme that the core looks at
     stuck = inf  # least bound of mappings that were left out in parts that cannot be divided
-    while heap and heap[0][0] < (limit := value * (1 - TOLERANCE) / (1 + gap)) and not over() and (
-            spent <= budget):
+    while heap and heap[0][0] < (limit := value * (1 - TOLERANCE) / (1 + gap)) and not over() and spent <= (
+            budget if value <= (1 + FAR) * heap[0][0] else budget / 8):
         bound, _, scheme, outer = heapq.heappop(heap)
         if scheme is not begun:
             bound = max(bound, core.begin(scheme.spatial, scheme.keep, layouts(space, scheme)))
-            begun, weight = scheme, 1 + (core.neighbours() / NEIGHBOURS) ** 3
+            begun, weight = scheme, 1 + (core.neighbours() // NEIGHBOURS) ** 3
             if bound >= limit:
                 continue
         whole, least, found, bounded, evaluated, best = core.search(
