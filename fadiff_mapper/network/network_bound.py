@@ -570,7 +570,10 @@ class LayerInGroup:
 
 @dataclass(frozen=True)
 class KnownLeast:
-    """The least costs of groups on a design, and of the layers in them, each found once for all segments it is in."""
+    """The least costs of groups on a design, and of the layers in them, each found once for all segments it is in.
+
+    Keys have the identities of the layers' specs, which the caller keeps.
+    """
 
     groups: dict[Hashable, LeastGroup] = field(default_factory=dict)    # by segment and lasting tensors
     layers: dict[Hashable, list[LayerInGroup]] = field(default_factory=dict)    # by layer and operands in the home

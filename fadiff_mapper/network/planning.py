@@ -536,7 +536,11 @@ def _evaluate_least(run: PlanningRun) -> None:
     """Evaluates the groups of the plan that would be best if all cost their bound, in the tile sizes at which the bound
     is least, as long as the plan becomes better."""
     before = inf
-    while run.bounded and not run.over() and (value := run.value(plan := best_known_plan(run))) < before:
+    while run.bounded and not run.over():
+        plan = best_known_plan(run)
+        value = run.value(plan)
+        if value >= before:
+            break
         before, price, found = value, run.price, list[Candidate]()
         energy, cycles = (1 / total for total in run.price_at(plan).sums)
         for group in run.bounded.path(energy, cycles)[1]:

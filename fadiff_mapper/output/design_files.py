@@ -66,7 +66,7 @@ def design_json(result: DesignResult) -> str:
         "space": result.name, "size": result.space_size, "limits": result.limits, "metrics": list(result.metrics),
         "status": result.status, "notes": [f"warning: {each}" for each in result.warnings],
         "options": result.options, "proposed": len(result.outcomes), "mapped": result.evaluations,
-        "pruned": result.pruned, "refused": result.refused, "gap": result.gap, "unmapped_gap": result.unmapped_gap,
+        "pruned": result.pruned, "refused": result.refused, "gap": result.gap, "pruned_gap": result.pruned_gap,
         "lower_bound": result.bound, "gap_among": plans_among(result.options["fuse"]) if result.bound else None,
         "front": [_record(outcome) for outcome in result.front],
         "final": {"source": result.final_source, "designs": [_record(outcome) for outcome in result.final]},

@@ -230,12 +230,13 @@ def with_lower_bounds(results: Sequence[Result], metric: str, stopped: Over = ne
                 continue
             task = mapping_task(result.spec, layer=shared_layer(result.spec, known))
             nest = pack([result.mapping], result.spec.problem)
-            bounded[index] = _with_bound(result, nest, partial(least_of, task, over=stopped), task, metric)
+            bounded[index] = _with_bound(result, nest, partial(least_of, task, over=stopped), task, metric,
+                                          stopped)
     return bounded
 
 
 def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | None], task: MappingTask | None,
-                metric: str, proved: float | None = None) -> Result:
+                metric: str, over: Over, proved: float | None = None) -> Result:
     """The result with its lower bound; on failure its status says so.
 
     On a dense design a proof raises the bound on a metric: `proved` is the least value by the proof during the search;
@@ -248,7 +249,8 @@ def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | Non
     elif found is not None and task is not None and task.sparse is None:
         from fadiff_mapper.search.lower_bound.proof import prove, unprovable  # after the first mapping
         if not unprovable(task.layer):
-            proof, lost = attempted("short proof", partial(prove, task.layer, task.space, metric, nest, budget=AT_ONCE))
+            proof, lost = attempted("short proof", partial(prove, task.layer, task.space, metric, nest, over=over,
+                                                           budget=AT_ONCE))
             found = found.raised(metric, proof.least) if proof else found
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
@@ -315,7 +317,7 @@ class ResultStream:
                 found, status=outcome.status, options=self.options.as_dict(), evaluations=outcome.evaluations,
                 corrected=corrected, history=history, time_s=time.monotonic() - self.start), nest,
                 partial(bound_of, index), None if self.options.imperfect or self.options.prove else task,
-                found.metric, outcome.least))
+                found.metric, self.late, outcome.least))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
                     hand_on(index, results[-1])

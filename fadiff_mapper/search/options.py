@@ -28,7 +28,7 @@ SAME = _kernel.SAME
 """Values, in natural logarithms of a metric, that differ by less are those of equally good mappings."""
 
 AT_ONCE = 240_000
-"""Parts and mappings of a short proof: most proofs that end soon end within these, in less time than a search takes."""
+"""Parts and mappings of a short proof: enough for most layers, in about the time of the search that the proof ends."""
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,11 @@ SURE = 20_000
 """Schemes that are bounded whatever the budget and the time, as nothing is proved before all schemes are bounded."""
 
 NEIGHBOURS = 3
-"""Places of neighbours that hand on words of windows from which a part counts for more, by their cube: such parts take
-longer to bound, and few proofs with these end soon."""
+"""A part where n places of neighbours hand on words of windows counts for 1 + (n // NEIGHBOURS)^3 parts of a budget: it
+takes longer to bound, and few proofs with many of them end. Set by hand."""
 
-FAR = 0.2
-"""Gap above which a proof has an eighth of its budget, as few such proofs end within all of it."""
+FAR, PART = 0.2, 1 / 8
+"""Gap above which a proof has a part of its budget, and that part, as few such proofs end within all of it."""
 
 TOLERANCE = _kernel.PROOF_TOLERANCE
 """Share by which a mapping must be better to count as better, as sums differ in their last bits."""
@@ -201,15 +201,15 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
 
     `unprovable` has nothing against the layer; `nest` is a legal mapping, one row. `gap` is the share by which the best
     mapping may exceed the least bound in the end. The proof ends with what it has once `over` is true, or when about
-    `budget` parts and mappings have been looked at, an eighth of these if the gap is above `FAR`; each counts for
-    several where neighbours hand on words of windows. Nothing is proved where these are not even all schemes, of which
+    `budget` parts and mappings have been looked at, or `PART` of these with a gap above `FAR`; each counts for several
+    where neighbours hand on words of windows. Nothing is proved where these are not even all schemes, of which
     designs that leave every spatial loop free have millions.
     """
     value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums)
     heap: list[tuple[float, int, Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
     for scheme in schemes(space):
-        if parts >= SURE and (parts >= budget or over()):
+        if parts >= SURE and (parts >= PART * budget or over()):
             return MappingProof(value, nest, 0.0, parts, mappings)  # schemes without a bound may have any mapping
         parts += 1
         bound = core.begin(scheme.spatial, scheme.keep, [])     # for every layout
@@ -220,7 +220,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     begun: Scheme | None = None  # the scheme that the core looks at
     stuck = inf  # least bound of mappings that were left out in parts that cannot be divided
     while heap and heap[0][0] < (limit := value * (1 - TOLERANCE) / (1 + gap)) and not over() and spent <= (
-            budget if value <= (1 + FAR) * heap[0][0] else budget / 8):
+            budget if value <= (1 + FAR) * heap[0][0] else PART * budget):
         bound, _, scheme, outer = heapq.heappop(heap)
         if scheme is not begun:
             bound = max(bound, core.begin(scheme.spatial, scheme.keep, layouts(space, scheme)))
