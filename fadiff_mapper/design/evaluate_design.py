@@ -46,7 +46,6 @@ from fadiff_mapper.network.network_bound import LeastLayer, NetworkLeast, least_
 from fadiff_mapper.network.one_by_one import layer_proof
 from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import NetworkResult, network_result
-from fadiff_mapper.search.lower_bound.proof import SOON
 from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 
 # Designs differ in a few numbers, and their layers in bounds. So of most designs only the architecture and its energies
@@ -61,7 +60,8 @@ BOUND_WORK = (0, 250_000)
 limit of time, a third of what its plan takes."""
 
 PROOF_WORK = 4_000_000
-"""The same for a design that keeps the gap of a space open: most bounds cannot rise further then."""
+"""The same for a design that keeps the gap of a space open, and parts and mappings of the proof of a layer by itself:
+most bounds cannot rise further then."""
 
 MOST_DESIGNS = 64
 """Parsed designs that are kept, the latest ones, so that a design that is judged and then mapped is read once."""
@@ -366,7 +366,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
             layers = [LeastLayer(bound.energy_pj, bound.cycles, bound.root_edp ** 2) for bound in bounds]
             if proved:
                 entries = layer_entries(own, question.layer_options, bench.store, stopped)
-                layers = [least_layer(layer_proof(spec, mapping_of(entry, spec), SOON, stopped), bound)
+                layers = [least_layer(layer_proof(spec, mapping_of(entry, spec), PROOF_WORK, stopped), bound)
                           for spec, entry, bound in zip(own, entries, bounds, strict=True)]
             bench.begun = asked, network_least(
                 network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])

@@ -178,6 +178,16 @@ class DesignResult:
         return None if self.bound is None or not self.front else gap_above(self.best.of(self.metrics[0]), self.bound)
 
     @property
+    def pruned_gap(self) -> float | None:
+        """The same of the best plan on the pruned designs; 0: none is better."""
+        if self.gap is None:
+            return None
+        metric = self.metrics[0]
+        return gap_above(self.best.of(metric), min(
+            (outcome.bounds.of(metric, outcome.area_mm2) for outcome in self.outcomes
+             if outcome.bounds and outcome.pruned), default=inf))
+
+    @property
     def proven(self) -> str:
         """A sentence on the gap."""
         metric, left = self.metrics[0], self.space_size - len(self.outcomes)
@@ -185,8 +195,10 @@ class DesignResult:
             return (f"proved: no plan on any of all {self.space_size:,} designs has a lower {metric}, of "
                     f"{plans_among(self.options['fuse'])}")
         if self.gap is not None:
+            others = f"; no plan on the {self.pruned:,} designs pruned for their bounds is better"
             return (f"{metric} is at most {percent_above(self.gap)} above that of the best plan on the best of all "
-                    f"{self.space_size:,} designs, of {plans_among(self.options['fuse'])}")
+                    f"{self.space_size:,} designs, of {plans_among(self.options['fuse'])}"
+                    + (others if self.pruned and self.pruned_gap == 0 else ""))
         return f"no gap is known: {left:,} designs were not looked at" if left else "no gap is known"
 
     @property

@@ -91,12 +91,6 @@ static std::vector<Operand> list_operands(const FusedLayer& layer, const LoopCut
     return found;
 }
 
-// Whether a whole number divides another one, of at most 52 bits.
-static bool divides(double part, double whole) {
-    const double times = whole / part;
-    return times == std::floor(times);
-}
-
 // Finds for each share of the units at work how many rows, columns, summands and groups lie side by side at least.
 static void find_side_by_side(ProductUnits& units) {
     for (std::size_t share = 0; share < SHARES; ++share)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,6 +31,12 @@ struct Members {
     void operator++() { left &= left - 1; }
 };
 inline Members members(std::uint64_t set) { return {set}; }
+
+// Whether a quotient of two whole numbers is one; they are below 2^53, where no other quotient is rounded to a whole number.
+inline bool is_whole(double quotient) { return quotient == std::floor(quotient); }
+
+// Whether a whole number divides another one.
+inline bool divides(double part, double whole) { return whole >= part && is_whole(whole / part); }
 
 // Bandwidth of a level without a limit, words per cycle.
 constexpr double UNLIMITED = 1e30;

@@ -38,13 +38,18 @@ public:
         cut_layers(segment, options.dims, own.lanes, options.retained, cuts);
     }
 
-    // Words of the operands that stay in a choice in eight tile sizes from a column on; they lie there all the time, in
-    // all layers together.
-    static Lanes staying(const NestEstimate& nest, const std::vector<int>& pick, std::size_t column);
+    // Energy and cycles of a layer or a group in eight tile sizes, and words of operands that lie there all the time.
+    struct Cost {
+        Lanes energy, cycles, words;
 
-    // Energy and cycles of the group likewise; without `refetches` every passing operand comes in once per step.
-    static std::pair<Lanes, Lanes> cost(const NestEstimate& nest, const std::vector<int>& pick, std::size_t column,
-                                        const std::vector<Refetch>* refetches = nullptr);
+        void operator+=(const Cost& other) {
+            energy += other.energy, cycles += other.cycles, words += other.words;
+        }
+    };
+
+    // Those of one layer in a choice, from a column on; without `refetch` every passing operand comes in once per step.
+    static Cost cost(const NestEstimate& nest, const std::vector<int>& pick, std::size_t index, std::size_t column,
+                     const Refetch* refetch = nullptr);
 
     // Cuts of one layer, [loop].
     const LoopCut* of(std::size_t pack, std::size_t layer) const {
@@ -190,6 +195,7 @@ void NestEstimate::lay_out_work(const Packs& packs, std::size_t pack, int index)
 void NestEstimate::list_residencies(const Packs& packs) {
     for (int index = 0; index < int(segment_.layers.size()); ++index) {
         const FusedLayer& layer = segment_.layers[index];
+        first_operand_.push_back(operands_.size());
         for (int t = 0; t < int(layer.spaces.size()); ++t) {
             if (layer.spaces[t].written || layer.handed >> t & 1) continue;
             Operand operand{index, t, leader_of(packs, index, t), {}};
@@ -202,9 +208,8 @@ void NestEstimate::list_residencies(const Packs& packs) {
             PerSize every = over_packs([&](const LoopCut* own) { return fetched(layer, t, own, packs.loops, 0); });
             // an operand that its mapping by itself keeps out of the home passes by there, too, unless it stays
             const double alone = layer.home_reads[std::size_t(options_.home) * layer.spaces.size() + std::size_t(t)];
-            const PerSize inward = over_packs([&](const LoopCut* own) {
-                return larger(fetched(layer, t, own, packs.loops, 0) - alone, 0);
-            });
+            PerSize inward(every);
+            for (double& words : inward) words = std::max(words - alone, 0.0);
             operand.residencies.push_back(
                 {false, 0, PerSize(padded_), std::move(every), alone > 0 ? inward : PerSize(padded_)});
             if (operand.leader >= 0) {  // there already where the first layer's stays
@@ -240,6 +245,7 @@ void NestEstimate::list_residencies(const Packs& packs) {
             operands_.push_back(std::move(operand));
         }
     }
+    first_operand_.push_back(operands_.size());
 }
 
 // The operand of an earlier layer that has all words of this one on the chip in every step, if both share a tensor and
@@ -327,58 +333,67 @@ void NestEstimate::list_choices() {
     }
 }
 
-Lanes NestEstimate::Packs::staying(const NestEstimate& nest, const std::vector<int>& pick, std::size_t column) {
-    Lanes words = 0;
-    for (std::size_t k = 0; k < pick.size(); ++k) words += load(&nest.operands_[k].residencies[pick[k]].words[column]);
-    return words;
+NestEstimate::Packs::Cost NestEstimate::Packs::cost(const NestEstimate& nest, const std::vector<int>& pick,
+                                                    std::size_t index, std::size_t column, const Refetch* refetch) {
+    const FusedLayer& layer = nest.segment_.layers[index];
+    const Work& own = nest.work_[index];
+    Lanes reads = 0, inward = 0, words = 0;
+    for (std::size_t k = nest.first_operand_[index]; k < nest.first_operand_[index + 1]; ++k) {
+        const Residency& residency = nest.operands_[k].residencies[pick[k]];
+        inward += load(&residency.inward[column]);
+        reads += load(&residency.reads[column])
+            * (refetch && !residency.stays ? refetch->times[nest.operands_[k].tensor] : 1);
+        words += load(&residency.words[column]);
+    }
+    return {load(&own.energy[column]) + reads * layer.read + inward * layer.home_price[nest.options_.home],
+            larger(load(&own.compute[column]), (load(&own.words[column]) + reads) / layer.words_per_cycle), words};
 }
 
-std::pair<Lanes, Lanes> NestEstimate::Packs::cost(const NestEstimate& nest, const std::vector<int>& pick,
-                                                  std::size_t column, const std::vector<Refetch>* refetches) {
-    Lanes energy = 0, cycles = 0;
-    std::size_t k = 0;
-    for (int index = 0; index < int(nest.segment_.layers.size()); ++index) {
-        const FusedLayer& layer = nest.segment_.layers[index];
-        const Work& own = nest.work_[index];
-        Lanes reads = 0, inward = 0;
-        for (; k < pick.size() && nest.operands_[k].layer == index; ++k) {
-            const Residency& residency = nest.operands_[k].residencies[pick[k]];
-            inward += load(&residency.inward[column]);
-            reads += load(&residency.reads[column])
-                * (refetches && !residency.stays ? (*refetches)[index].times[nest.operands_[k].tensor] : 1);
+// Layers have the same residencies in many choices: each is priced once in every eight tile sizes.
+std::vector<std::vector<double>> NestEstimate::prices(std::size_t from, std::size_t to, const Price& price) const {
+    const std::size_t layers = segment_.layers.size();
+    std::vector<std::pair<std::size_t, std::size_t>> known;     // a layer, and the first choice with its residencies
+    std::vector<std::size_t> cases;                             // number of that one, [choice][layer]
+    for (std::size_t row = from; row < to; ++row)
+        for (std::size_t index = 0; index < layers; ++index) {
+            const auto begin = std::ptrdiff_t(first_operand_[index]), end = std::ptrdiff_t(first_operand_[index + 1]);
+            const auto same = std::find_if(known.begin(), known.end(), [&](const auto& other) {
+                return other.first == index && std::equal(picks_[row].begin() + begin, picks_[row].begin() + end,
+                                                          picks_[other.second].begin() + begin);
+            });
+            cases.push_back(std::size_t(same - known.begin()));
+            if (same == known.end()) known.emplace_back(index, row);
         }
-        energy += load(&own.energy[column]) + reads * layer.read + inward * layer.home_price[nest.options_.home];
-        cycles += larger(load(&own.compute[column]), (load(&own.words[column]) + reads) / layer.words_per_cycle);
-    }
-    return {energy * nest.segment_.repeat, cycles * nest.segment_.repeat};
-}
-
-std::vector<double> NestEstimate::prices_by_size(std::size_t row, const Price& price) const {
-    PerSize prices(padded_);
+    std::vector<std::vector<double>> found(to - from, PerSize(padded_));
+    std::vector<Packs::Cost> costs(known.size());
     for (std::size_t column = 0; column < padded_; column += LANES) {
-        const auto [energy, cycles] = Packs::cost(*this, picks_[row], column);
-        const Mask fits = load(&least_room_[column]) - Packs::staying(*this, picks_[row], column) > 0;
-        store(select(fits, price.of(energy, cycles), NEVER), &prices[column]);
+        for (std::size_t number = 0; number < known.size(); ++number)
+            costs[number] = Packs::cost(*this, picks_[known[number].second], known[number].first, column);
+        for (std::size_t row = 0; row < found.size(); ++row) {
+            Packs::Cost group;
+            for (std::size_t index = 0; index < layers; ++index) group += costs[cases[row * layers + index]];
+            const Mask fits = load(&least_room_[column]) - group.words > 0;
+            store(select(fits, price.of(group.energy * segment_.repeat, group.cycles * segment_.repeat), NEVER),
+                  &found[row][column]);
+        }
     }
-    prices.resize(batch_);
-    return prices;
+    for (std::vector<double>& own : found) own.resize(batch_);
+    return found;
 }
 
 std::vector<double> NestEstimate::lower(const Price& price) const {
     std::vector<double> least;
-    for (std::size_t row = 0; row < picks_.size(); ++row) {
-        const std::vector<double> prices = prices_by_size(row, price);
-        least.push_back(*std::min_element(prices.begin(), prices.end()));
-    }
+    for (const std::vector<double>& own : prices(0, picks_.size(), price))
+        least.push_back(*std::min_element(own.begin(), own.end()));
     return least;
 }
 
 std::optional<Sized> NestEstimate::best(std::size_t row, const Price& price, double bar) const {
     const std::vector<int>& pick = picks_[row];
-    const std::vector<double> prices = prices_by_size(row, price);
+    const std::vector<double> lowest = prices(row, row + 1, price)[0];
     std::vector<std::pair<double, std::size_t>> promising;
     for (std::size_t column = 0; column < batch_; ++column)
-        if (prices[column] < bar) promising.emplace_back(prices[column], column);
+        if (lowest[column] < bar) promising.emplace_back(lowest[column], column);
     std::sort(promising.begin(), promising.end());
     if (promising.size() > CLOSER) promising.resize(CLOSER);
     std::optional<Sized> best;
@@ -392,13 +407,13 @@ std::optional<Sized> NestEstimate::best(std::size_t row, const Price& price, dou
         const std::size_t first = column / LANES * LANES;
         const int lane = int(column % LANES);
         Packs::cut(segment_, options_, sizes_, padded_, first, cuts.data());
-        const double resident = Packs::staying(*this, pick, first)[lane];
+        double resident = 0;
+        for (std::size_t k = 0; k < operands_.size(); ++k) resident += operands_[k].residencies[pick[k]].words[column];
         bool fits = true;
-        std::size_t k = 0;
         for (int index = 0; fits && index < layers; ++index) {
             const FusedLayer& layer = segment_.layers[index];
             Spaces passing = 0, stays = 0;
-            for (; k < operands_.size() && operands_[k].layer == index; ++k)
+            for (std::size_t k = first_operand_[index]; k < first_operand_[index + 1]; ++k)
                 (operands_[k].residencies[pick[k]].stays ? stays : passing) |= Spaces(1) << operands_[k].tensor;
             largest_tile(layer, cuts.data() + std::size_t(index) * loops, loops, tiles.lanes);
             for (int dim = 0; dim < layer.dims(); ++dim) tile[dim] = tiles.lanes[dim][lane];
@@ -411,7 +426,9 @@ std::optional<Sized> NestEstimate::best(std::size_t row, const Price& price, dou
             fits = refetches[index].fits;
         }
         if (!fits) continue;
-        const auto [energy, cycles] = Packs::cost(*this, pick, first, &refetches);
+        Packs::Cost group;
+        for (int index = 0; index < layers; ++index) group += Packs::cost(*this, pick, index, first, &refetches[index]);
+        const Lanes energy = group.energy * segment_.repeat, cycles = group.cycles * segment_.repeat;
         if (const double found = price.of(energy, cycles)[lane]; found < bar)
             best = {found, energy[lane], cycles[lane], column}, bar = found;
     }

@@ -86,8 +86,8 @@ private:
     int leader_of(const Packs& packs, int layer, int tensor) const;
     void list_choices();
 
-    // Prices of a choice in all tile sizes, [B], as `lower` takes them; infinite where the choice does not fit.
-    std::vector<double> prices_by_size(std::size_t row, const Price& price) const;
+    // Prices of some choices in all tile sizes, [choice][B], as `lower` takes them; infinite where one does not fit.
+    std::vector<std::vector<double>> prices(std::size_t from, std::size_t to, const Price& price) const;
 
     const FusedSegment& segment_;
     NestOptions options_;
@@ -96,6 +96,7 @@ private:
     std::vector<Work> work_;       // [layer]
     PerSize least_room_;
     std::vector<Operand> operands_;
+    std::vector<std::size_t> first_operand_;    // number of each layer's first, and behind the last
     std::vector<std::vector<int>> picks_;
 };
 

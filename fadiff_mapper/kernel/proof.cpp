@@ -62,12 +62,6 @@ Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, M
     }
 }
 
-// Whether a quotient of two whole numbers is one; they are below 2^53, where no other quotient is rounded to a whole number.
-static bool is_whole(double quotient) { return quotient == std::floor(quotient); }
-
-// Whether a whole number divides another one.
-static bool divides(double part, double whole) { return whole >= part && is_whole(whole / part); }
-
 // The smallest prime factor of a whole number above 1.
 static double smallest_factor(double whole) {
     double factor = 2;

@@ -139,7 +139,8 @@ class LeastGroup:
     operators: OperatingPoint = NOTHING     # between its layers, on compute units
     parts: Callable[[], GroupBound | None] = lambda: None   # how the groups are divided; None: no further
     bound: GroupBound | None = None
-    lowest: dict[tuple[float, float], float] = field(default_factory=dict)  # the bound's prices until it is raised
+    # least prices of point and bound until this is raised
+    lowest: dict[tuple[float, float], float] = field(default_factory=dict)
     ended: bool = False     # whether no parts are known
 
     def price(self, energy: float, cycles: float) -> float:
@@ -155,13 +156,15 @@ class LeastGroup:
 
     def price_of_layers(self, energy: float, cycles: float) -> float:
         """The same without the operators between them."""
-        least = energy * self.point.energy_pj + cycles * self.point.cycles
+        if (energy, cycles) not in self.lowest:
+            self.lowest[energy, cycles] = max(energy * self.point.energy_pj + cycles * self.point.cycles,
+                                              self.bound.lower(*_sums(energy, cycles)) if self.bound else 0.0)
+        least = self.lowest[energy, cycles]
         if self.with_words:
             layer, words = self.with_words
-            least = self.segment.repeat * layer.price(energy, cycles) - energy * words.energy_pj - cycles * words.cycles
-        if self.bound and (energy, cycles) not in self.lowest:
-            self.lowest[energy, cycles] = self.bound.lower(*_sums(energy, cycles))
-        return max(least, self.lowest.get((energy, cycles), 0.0))
+            alone = self.segment.repeat * layer.price(energy, cycles)
+            least = max(least, alone - energy * words.energy_pj - cycles * words.cycles)
+        return least
 
     def sizes(self, energy: float, cycles: float) -> dict[str, int]:
         """The largest tile of each shared loop, the outermost first, in the part of the groups with the least price;
@@ -177,6 +180,7 @@ class LeastGroup:
         """Divides the groups until their least price is a goal, or for some time; returns how many layers of parts were
         bounded."""
         if not self.bound:
+            self.lowest.clear()
             self.bound = self.parts()
             self.ended = self.bound is None
             return int(not self.ended)
@@ -307,7 +311,7 @@ class NetworkLeast:
 
 
 def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer],
-                  segments: Sequence[Segment], groups: dict[Hashable, LeastGroup] | None = None, *,
+                  segments: Sequence[Segment], known: KnownLeast | None = None, *,
                   lasting: bool = True, over: Over = never) -> NetworkLeast:
     """The least cost of every layer of a network by itself, and of its groups.
 
@@ -317,7 +321,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         layers: Every distinct layer on the design, in the order of `workload.distinct()`.
         bounds: The least cost of one run of each of them by itself.
         segments: All segments that could be fused groups; none where nothing is fused.
-        groups: The least cost of groups that are known, by what they are; all others are added.
+        known: Groups and layers that are known of these specs and segments; all others are added.
         lasting: Whether tensors may stay on the chip between the groups.
         over: Tells whether time is over.
 
@@ -333,8 +337,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     packed = not all(in_words(spec, levels) for spec in layers)
     masked = masked_work(segments) if hardware.arch.skips_masked else {}
     operators = {node.name: node.layer for node in workload.layers if node.layer}
-    in_groups: dict[Hashable, list[LayerInGroup]] = {}
-    translated: Translated = {}
+    known = known or KnownLeast()
 
     def divisions_of(segment: Segment) -> list[Stay]:
         """The ways in which instances could divide the intermediate of a segment."""
@@ -356,15 +359,15 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             elif own.made:
                 handed[problem.output.name] = False
             key = id(specs[name]), problem.dimensions, tuple(handed.items()), *divided_at
-            if key not in in_groups:
+            if key not in known.layers:
                 spec = over_all_runs(specs[name], operators[name], problem.dimensions)
-                in_groups[key] = [in_group(spec, home, handed) for home in levels]
+                known.layers[key] = [in_group(spec, home, handed) for home in levels]
                 for level in divided_at:
                     between = segment.links[0].tensor if index else problem.output.name
                     there = replace(spec, constraints=held_at(spec.constraints, level, {between: False}))
-                    in_groups[key].append(in_group(there, levels[0], {
+                    known.layers[key].append(in_group(there, levels[0], {
                         tensor: written for tensor, written in handed.items() if tensor != between}))
-            found.append([replace(layer, done=share * masked.get(name, 1.0)) for layer in in_groups[key]])
+            found.append([replace(layer, done=share * masked.get(name, 1.0)) for layer in known.layers[key]])
         return found
 
     def least_group(segment: Segment, own: Residents) -> LeastGroup:
@@ -386,7 +389,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                     cycles=max(alone[name].cycles, (point.cycles + words.cycles) / repeats[name])), words
         # parts count an element as a word, in all steps
         if all(len(each) == 1 for each in homed) and not packed and masked.keys().isdisjoint(segment.nodes):
-            least.parts = partial(divided, hardware, segment, [layer for layer, in homed], costs, translated, own)
+            least.parts = partial(divided, hardware, segment, [layer for layer, in homed], costs, known, own)
         return least
 
     def credit(segment: Segment) -> OperatingPoint:
@@ -405,7 +408,6 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     listed |= {(name,): Segment((name,), (spec.problem,), (), (), repeats[name], (1,)) for name, spec in specs.items()}
     usable = hardware.arch.levels[levels[0]].usable if levels else None
     rows = lasting_rows(workload, hardware, specs) if segments and lasting else []
-    groups = {} if groups is None else groups
     credits: dict[Hashable, OperatingPoint] = {}
     steps: list[PathStep] = []
     count = end = 0     # states so far but the first one, and the state behind the last row
@@ -421,9 +423,9 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                        own.operands, own.made, own.room)
                 if over():
                     raise OutOfTime
-                if key not in groups:
-                    groups[key] = least_group(segment, own)
-                least = groups[key]
+                if key not in known.groups:
+                    known.groups[key] = least_group(segment, own)
+                least = known.groups[key]
             if nodes not in credits:
                 credits[nodes] = credit(segment)
             count += step.after not in number
@@ -566,6 +568,20 @@ class LayerInGroup:
         return OperatingPoint(self.done * self.least.energy, self.done * self.least.cycles)
 
 
+@dataclass(frozen=True)
+class KnownLeast:
+    """The least costs of groups on a design, and of the layers in them, each found once for all segments it is in.
+
+    Keys have the identities of the layers' specs, which the caller keeps.
+    """
+
+    groups: dict[Hashable, LeastGroup] = field(default_factory=dict)    # by segment and lasting tensors
+    layers: dict[Hashable, list[LayerInGroup]] = field(default_factory=dict)    # by layer and operands in the home
+    # layers in the kernel's form, with the problems that they were made from
+    tables: dict[Hashable, tuple[LayerLeast, LayerBase, Problem]] = field(default_factory=dict)
+    translated: Translated = field(default_factory=dict)    # links of segments likewise
+
+
 def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
     """A layer in a group.
 
@@ -582,7 +598,7 @@ def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
 
 
 def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup], costs: WordCosts,
-            translated: Translated, residents: Residents) -> GroupBound | None:
+            known: KnownLeast, residents: Residents) -> GroupBound | None:
     """The groups of a segment, to be divided; None where nothing but the words that come in once is known.
 
     Args:
@@ -590,7 +606,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         segment: The segment.
         layers: Its layers.
         costs: Costs of words.
-        translated: Links of other segments on the design in the kernel's form; those of this one are added.
+        known: Layers and links of other segments on the design; those of this one are added.
         residents: The lasting tensors that lie in the home.
     """
     home, last = layers[0].home, segment.problems[-1]
@@ -603,39 +619,24 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         return None
     machine = prepare_layer(layers[0].spec.arch, last, layers[0].spec.tables).machine
     bandwidth = [float(limit[home, 0]) for _, limit in through_ports(0, 0, machine)]
-    fill = word_energy(machine).fill[home]
+    fill = float(word_energy(machine).fill[home].min())
     tables, bases = [], []
     for index, (layer, problem) in enumerate(zip(layers, segment.problems, strict=True)):
-        assert layer.least
-        keep = layer.spec.constraints.levels[home].keep
         lasting = {operand: there for number, operand, there in residents.operands if number == index}
-        read = {link.tensor for link in segment.into(index)} | lasting.keys()
-        brought = {one.operand for one in segment.shared if one.layer == index}
-        outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
-        # windows that spatial loops divide may round to nothing
-        through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
-                   and (space.name in keep or space.name in read) and layer.least.inward[t] > 0]
+        read = frozenset({link.tensor for link in segment.into(index)} | lasting.keys())
+        brought = frozenset(one.operand for one in segment.shared if one.layer == index)
         made = index < len(segment.links) or residents.made     # so sums are finished inside the home
-        tables.append(LayerLeast(
-            energy=layer.done * layer.least.inside, cycles=layer.done * layer.least.busy,
-            written=layer.done * problem.tensor_size(problem.output) * layer.written, done=layer.done,
-            made=layer.done * problem.tensor_size(problem.output) * made,
-            lasting=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in lasting),
-            lasting_words=sum(float(problem.tensor_size(space)) for space in problem.dataspaces
-                              if lasting.get(space.name) is False),
-            filled=all(space.name in keep for space in outside), fill=float(fill.min()), back=layer.least.back,
-            summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
-            unfinished=sums_room(layer.spec, home, float(usable)),
-            units=product_units(layer, problem, {cut for dim in dims if (cut := segment.cuts[dim][index])},
-                                {space.name for space in outside} <= keep, made),
-            through=sum(1 << t for t in through),
-            brought=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
-            once=[0.0 if space.name in brought else layer.done * touched_words(space, problem.bounds)
-                  for space in problem.dataspaces],
-            inward=[layer.done * float(words) for words in layer.least.inward]))
-        bases.append(LayerBase(0.0, {}, sums_room(layer.spec, len(hardware.arch.levels) - 1, inf),
-                               (SideBySide(0.0, {}),), replace(costs, bandwidth=costs.most), NOTHING))
-    compiled = compiled_segment(hardware, segment, bases, translated)
+        cut = frozenset(cut for dim in dims if (cut := segment.cuts[dim][index]))
+        key = id(layer.least), layer.done, id(problem), fill, read, brought, made, cut, *lasting.items()
+        if key not in known.tables:
+            base = LayerBase(0.0, {}, sums_room(layer.spec, len(hardware.arch.levels) - 1, inf),
+                             (SideBySide(0.0, {}),), replace(costs, bandwidth=costs.most), NOTHING)
+            table = layer_table(layer, problem, fill, lasting, read, brought, made, cut)
+            known.tables[key] = table, base, problem    # kept, so that no other problem takes over its identity
+        table, base, _ = known.tables[key]
+        tables.append(table)
+        bases.append(base)
+    compiled = compiled_segment(hardware, segment, bases, known.translated)
     shared, _ = shared_loops(segment, dims)
     for index, slides in enumerate(segment.slides):     # points that stand for several are not made again by halves
         shared[index] -= {dim for dim in dims if (cut := segment.cuts[dim][index])
@@ -656,6 +657,46 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             orders.append(([number[dim] for dim in order], True))
     return GroupBound(compiled.tables, tables, float(usable - residents.room), bandwidth, orders,
                       [[number[dim] for dim in dims if dim in own] for own in shared])
+
+
+def layer_table(layer: LayerInGroup, problem: Problem, fill: float, lasting: Mapping[str, bool], read: Set[str],
+                brought: Set[str], made: bool, cut: Set[str]) -> LayerLeast:
+    """The least work of a layer in a group in the kernel's form.
+
+    Args:
+        layer: The layer; something is known of it.
+        problem: Its problem as in the group.
+        fill: The least energy of a word filled into the home.
+        lasting: The lasting tensors that it finds in the home, each with whether an earlier layer has brought it.
+        read: The operands that lie in the home.
+        brought: The operands that an earlier layer of the group reads, too.
+        made: Whether its output stays in the home.
+        cut: The dimensions that shared loops may cut.
+    """
+    assert layer.least
+    keep = layer.spec.constraints.levels[layer.home].keep
+    outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
+    # windows that spatial loops divide may round to nothing
+    through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
+               and (space.name in keep or space.name in read) and layer.least.inward[t] > 0]
+    usable = layer.spec.arch.levels[layer.home].usable
+    assert usable is not None
+    return LayerLeast(
+        energy=layer.done * layer.least.inside, cycles=layer.done * layer.least.busy,
+        written=layer.done * problem.tensor_size(problem.output) * layer.written, done=layer.done,
+        made=layer.done * problem.tensor_size(problem.output) * made,
+        lasting=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in lasting),
+        lasting_words=sum(float(problem.tensor_size(space)) for space in problem.dataspaces
+                          if lasting.get(space.name) is False),
+        filled=all(space.name in keep for space in outside), fill=fill, back=layer.least.back,
+        summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
+        unfinished=sums_room(layer.spec, layer.home, float(usable)),
+        units=product_units(layer, problem, cut, {space.name for space in outside} <= keep, made),
+        through=sum(1 << t for t in through),
+        brought=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
+        once=[0.0 if space.name in brought else layer.done * touched_words(space, problem.bounds)
+              for space in problem.dataspaces],
+        inward=[layer.done * float(words) for words in layer.least.inward])
 
 
 def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home: bool, finished: bool) -> ProductUnits:

@@ -65,15 +65,16 @@ from fadiff_mapper.fusion.prices import (
 from fadiff_mapper.fusion.segments import RUNS, Segment, chains, runs_in_order, segments
 from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words
 from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
-from fadiff_mapper.network.lasting_tensors import (
-    LastingCover,
-    PartVersion,
-    PlanPart,
-    VersionKey,
-    lasting_rows,
-    runs_of,
+from fadiff_mapper.network.lasting_tensors import LastingCover, PartVersion, PlanPart, VersionKey, lasting_rows, runs_of
+from fadiff_mapper.network.network_bound import (
+    MOST_WORK,
+    KnownLeast,
+    LeastGroup,
+    LeastLayer,
+    NetworkLeast,
+    PathStep,
+    network_least,
 )
-from fadiff_mapper.network.network_bound import MOST_WORK, LeastGroup, LeastLayer, NetworkLeast, PathStep, network_least
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.planning_clock import PlanningClock
@@ -184,7 +185,7 @@ class PlanningRun:
     history: list[dict[str, Any]] = field(default_factory=list)  # seconds, metric and stage of every improvement
     tiles: int = 0  # mappings of tiles to write for the best plan so far
     cut: bool = False  # whether there was no time to list all segments
-    groups: dict[Hashable, LeastGroup] = field(default_factory=dict)    # what no group of a segment undercuts
+    least_known: KnownLeast = field(default_factory=KnownLeast)  # what no group of a segment undercuts
     bounded: NetworkLeast | None = None  # what bounds all plans, once they are bounded
     least: float | None = None  # the metric that no plan undercuts
     unbounded: str = ""     # why plans have no bound, if finding it failed
@@ -233,7 +234,7 @@ class PlanningRun:
         where there is no time for it."""
         specs, unknown = [result.spec for result in self.results], [LeastLayer(0.0, 0.0) for _ in self.results]
         return attempted("gap", lambda: network_least(
-            self.workload, self.hardware, specs, unknown, self.segments, self.groups, lasting=False,
+            self.workload, self.hardware, specs, unknown, self.segments, self.least_known, lasting=False,
             over=self.over_in(LISTING)))[0]
 
     @cached_property
@@ -279,7 +280,7 @@ def bound_plans(run: PlanningRun, most: float, over: Over, enough: float = inf) 
         if len(run.layers) < len(run.results):
             return None
         run.bounded = network_least(run.workload, run.hardware, [result.spec for result in run.results], run.layers,
-                                    run.segments, run.groups)
+                                    run.segments, run.least_known)
         return run.bounded.bound(run.options.metric, most, over, enough)
     run.least, run.unbounded = attempted("gap", least) if not over() else (None, "")
 
@@ -340,8 +341,8 @@ def unlisted(run: PlanningRun) -> list[PathStep]:
     """The segments that are not enumerated, with their layers as they are known now, of the plan that would be best at
     the prices of the plan so far if each segment cost its bound, until it is enumerated, and then its best candidate
     or group. Equal segments stand once. Without bounds all that are not enumerated, the shortest first."""
-    listed = {key for key, state in run.known.items()
-              if state.listed_for == tuple(run.bases[name] for name in state.segment.nodes)}
+    listed = {key for key, state in run.known.items() if state.listed_for
+              and state.listed_for == tuple(run.bases[name] for name in state.segment.nodes)}
     if run.promises is None:
         left = sorted((state.segment.nodes for key, state in run.known.items() if key not in listed), key=len)
         return [PathStep(0, 0, nodes, LeastLayer(0.0, 0.0)) for nodes in left]

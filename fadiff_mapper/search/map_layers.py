@@ -152,7 +152,7 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
     time evenly. Returns one outcome per task, and the lower bound of a task by its number.
     """
     from fadiff_mapper.search.lower_bound.assemble import LowerBound, lower_bound
-    from fadiff_mapper.search.lower_bound.proof import SOON, prove
+    from fadiff_mapper.search.lower_bound.proof import prove
     begun, metric = time.monotonic(), options.priorities[0]
     quick = replace(options, effort="quick") if options.effort == "full" else options
     outcomes = search_all(tasks, quick, watcher=watcher, stopped=stopped, deadline=deadline)
@@ -168,7 +168,7 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
             watcher(index, nest, step)
 
         outcome = first
-        proof = prove(task.layer, task.space, metric, first.nest, gap=options.gap, over=over, budget=SOON)
+        proof = prove(task.layer, task.space, metric, first.nest, gap=options.gap, over=over, budget=AT_ONCE)
         if proof.gap > options.gap and not over():
             if quick is not options:
                 (outcome,) = search_all(
@@ -230,12 +230,13 @@ def with_lower_bounds(results: Sequence[Result], metric: str, stopped: Over = ne
                 continue
             task = mapping_task(result.spec, layer=shared_layer(result.spec, known))
             nest = pack([result.mapping], result.spec.problem)
-            bounded[index] = _with_bound(result, nest, partial(least_of, task, over=stopped), task, metric)
+            bounded[index] = _with_bound(result, nest, partial(least_of, task, over=stopped), task, metric,
+                                          stopped)
     return bounded
 
 
 def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | None], task: MappingTask | None,
-                metric: str, proved: float | None = None) -> Result:
+                metric: str, over: Over, proved: float | None = None) -> Result:
     """The result with its lower bound; on failure its status says so.
 
     On a dense design a proof raises the bound on a metric: `proved` is the least value by the proof during the search;
@@ -248,7 +249,8 @@ def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | Non
     elif found is not None and task is not None and task.sparse is None:
         from fadiff_mapper.search.lower_bound.proof import prove, unprovable  # after the first mapping
         if not unprovable(task.layer):
-            proof, lost = attempted("short proof", partial(prove, task.layer, task.space, metric, nest, budget=AT_ONCE))
+            proof, lost = attempted("short proof", partial(prove, task.layer, task.space, metric, nest, over=over,
+                                                           budget=AT_ONCE))
             found = found.raised(metric, proof.least) if proof else found
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
@@ -315,7 +317,7 @@ class ResultStream:
                 found, status=outcome.status, options=self.options.as_dict(), evaluations=outcome.evaluations,
                 corrected=corrected, history=history, time_s=time.monotonic() - self.start), nest,
                 partial(bound_of, index), None if self.options.imperfect or self.options.prove else task,
-                found.metric, outcome.least))
+                found.metric, self.late, outcome.least))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
                     hand_on(index, results[-1])
@@ -371,7 +373,8 @@ def least_of(task: MappingTask, imperfect: bool = False, over: Over = never) -> 
     Raises OutOfTime.
     """
     # after the first mapping
-    from fadiff_mapper.search.lower_bound.assemble import lower_bound, residual_lower_bound, sparse_lower_bound
+    from fadiff_mapper.search.lower_bound.assemble import lower_bound, residual_lower_bound
     if task.sparse is not None:
+        from fadiff_mapper.search.lower_bound.least_shares import sparse_lower_bound
         return sparse_lower_bound(task.sparse, task.space, over)
     return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space, over=over)

@@ -15,8 +15,7 @@ from sparse_inputs import SPARSE, recorded_specs
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.problem import Bits
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.search.lower_bound.assemble import sparse_lower_bound
-from fadiff_mapper.search.lower_bound.least_shares import least_sent
+from fadiff_mapper.search.lower_bound.least_shares import least_sent, sparse_lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.refinement import compiled_space
 

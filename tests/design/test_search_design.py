@@ -61,10 +61,14 @@ def test_with_a_gap_the_best_design_of_the_whole_space_is_proven(fuse: bool, tmp
     assert proven.gap == gap_above(proven.best.edp, proven.bound)
     assert 0 < proven.gap < 0.5 if fuse else proven.gap == 0
     assert "of all 12 designs" in proven.proven and ("fused groups" in proven.proven) == fuse
+    left, best = [outcome for outcome in proven.outcomes if outcome.pruned], proven.best.edp
+    assert all(outcome.bounds.of("edp", outcome.area_mm2) >= best for outcome in left) and proven.pruned_gap == 0
+    assert (f"no plan on the {len(left)} designs pruned for their bounds is better" in proven.proven) == fuse
     plan, = proven.mapped_networks
     assert plan.gap is not None and 0 <= plan.gap <= proven.gap + 1e-8
     wide = searched(question, method="random", evaluations=2, gap=10.0, store=tmp_path / "store")
     assert wide.evaluations == 2 and wide.gap is not None and wide.gap <= 10
+    assert wide.pruned_gap is not None and 0 < wide.pruned_gap <= wide.gap and "pruned" not in wide.proven
 
 
 def test_without_a_gap_nothing_is_said_of_designs_that_were_not_looked_at(tmp_path: Path) -> None:

@@ -25,8 +25,6 @@ from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.inputs.spec.spec import METRICS
 from fadiff_mapper.model.energy_latency import through_ports
 from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer, element_shares, word_energy
-from fadiff_mapper.model.sparse_design import SparseDesign
-from fadiff_mapper.search.lower_bound.least_shares import LeastShares, least_shares, with_room_at_most
 from fadiff_mapper.search.lower_bound.least_traffic import (
     AccessPrices,
     Addend,
@@ -141,18 +139,15 @@ class LowerBound:
         return LowerBound(**values | {metric: max(values[metric], least)}, parts=self.parts)
 
 
-def sparse_lower_bound(design: SparseDesign, space: MapSpace, over: Over = never) -> LowerBound | None:
-    """Bounds all metrics of one layer on a sparse design from below.
+@dataclass(frozen=True)
+class LeastShares:
+    """Shares of the dense numbers of any mapping that are left, or less; by default everything."""
 
-    The bound of the dense layer, of whose accesses and computes no more is saved than can be saved at most, in memories
-    as large as compression makes them.
-
-    Returns None where none is proven: see `lower_bound`, and for designs with spatial skipping. Raises OutOfTime.
-    """
-    if design.skips_instances:
-        return None
-    roomy = replace(space, architecture=with_room_at_most(design, design.layer.arch))
-    return lower_bound(design.layer, roomy, least_shares(design), over=over)
+    reads: np.ndarray | float = 1.0    # Words read, [L, T]
+    fills: np.ndarray | float = 1.0    # Words filled, [L, T]
+    updates: np.ndarray | float = 1.0  # Words updated, [L, T]
+    computes: float = 1.0              # Multiply-accumulates that happen
+    instances: float = 1.0             # Instances in use
 
 
 def without_bound(layer: PreparedLayer) -> bool:

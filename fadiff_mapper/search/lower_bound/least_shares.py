@@ -1,4 +1,4 @@
-"""The least share of the dense accesses and computes that a sparse design carries out, whatever the mapping.
+"""The bound on a sparse design: the least share of the dense accesses and computes that it carries out.
 
 Three things take accesses away. Zeros that a format does not store, and tiles that a parent's format knows to be empty,
 leave at least the expected density of the tensor. Gating and skipping leave at least the probability that single words
@@ -8,14 +8,17 @@ of all leaders are nonzero, as larger tiles are empty less often. Computes on tw
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.sparse_optimizations import FIXED, HYPERGEOMETRIC
 from fadiff_mapper.model.sparse_accesses import TOLERANCE
 from fadiff_mapper.model.sparse_design import SparseDesign, millionths
+from fadiff_mapper.search.lower_bound.assemble import LeastShares, LowerBound, lower_bound
+from fadiff_mapper.search.mapspace.build import MapSpace
 
 SLACK = 1 - 1e-9
 """Factor on every share: sums of probabilities may differ in their last bits."""
@@ -26,15 +29,18 @@ LARGEST_ROUNDED = 1 << 20
 limit on time and memory, set by hand."""
 
 
-@dataclass(frozen=True)
-class LeastShares:
-    """Shares of the dense numbers of any mapping that are left, or less; by default everything."""
+def sparse_lower_bound(design: SparseDesign, space: MapSpace, over: Over = never) -> LowerBound | None:
+    """Bounds all metrics of one layer on a sparse design from below.
 
-    reads: np.ndarray | float = 1.0    # Words read, [L, T]
-    fills: np.ndarray | float = 1.0    # Words filled, [L, T]
-    updates: np.ndarray | float = 1.0  # Words updated, [L, T]
-    computes: float = 1.0              # Multiply-accumulates that happen
-    instances: float = 1.0             # Instances in use
+    The bound of the dense layer, of whose accesses and computes no more is saved than can be saved at most, in memories
+    as large as compression makes them.
+
+    Returns None where none is proven: see `lower_bound`, and for designs with spatial skipping. Raises OutOfTime.
+    """
+    if design.skips_instances:
+        return None
+    roomy = replace(space, architecture=with_room_at_most(design, design.layer.arch))
+    return lower_bound(design.layer, roomy, least_shares(design), over=over)
 
 
 def least_shares(design: SparseDesign) -> LeastShares:

@@ -47,19 +47,14 @@ def undominated(points: np.ndarray) -> np.ndarray:
     From columns `points` [C, N] to F of them, [C, F]; a few dominated ones may be left.
     """
     least = points.min(axis=1, keepdims=True)
-    everywhere = np.flatnonzero(points[0] == least[0])
-    for row, low in zip(points[1:], least[1:], strict=True):
-        everywhere = everywhere[row[everywhere] == low]
-    if len(everywhere):  # one column undercuts or equals all others, as of most levels' alternatives
-        return points[:, everywhere[:1]]
-    size = np.maximum(least, 1.0)
     rest, front = points, list[np.ndarray]()
-    total = (points / size).sum(axis=0)  # the column of the least sum is dominated by none, and dominates many
+    # the column of the least sum is dominated by none, and dominates many
+    total = (points / np.maximum(least, 1.0)).sum(axis=0)
     while rest.shape[1] and len(front) < MOST_PASSES:
         best = rest[:, [int(total.argmin())]]
         front.append(best)
-        left = np.flatnonzero((rest < best).any(axis=0))
-        rest, total = rest.take(left, axis=1), total.take(left)
+        left = (rest < best).any(axis=0)
+        rest, total = rest.compress(left, axis=1), total.compress(left)
     return np.concatenate([*front, rest], axis=1)
 
 
@@ -108,19 +103,18 @@ def joint_tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointT
         pairs = [inner[i:i + 2] for i in range(0, len(inner), 2)]
         groups[longest] = [*((pair[0][0], pair[-1][1]) for pair in pairs), last]
     shape = tuple(map(len, groups))
-    number = math.prod(shape)
-
-    def spread(along: np.ndarray) -> np.ndarray:  # from a part of the grid to all tiles
-        return np.broadcast_to(along, shape).reshape(number)
-
     least, most = (np.ix_(*(np.array(ends, dtype=np.float64) for ends in side))
                    for side in zip(*(zip(*group, strict=True) for group in groups), strict=True))
     steps = [bound / points for bound, points in zip(space.problem.bounds.values(), most, strict=True)]
     by_name = dict(zip(space.problem.dimensions, least, strict=True))
-    return JointTiles(np.stack([spread(touched_words(ds, by_name, box=False)) for ds in space.problem.dataspaces]),
-                      spread(math.prod(steps[1:], start=steps[0])),
-                      np.stack([spread(each > 1) for each in steps]), tuple(each.ravel() for each in steps),
-                      np.arange(number),
+    words = np.empty((len(space.problem.dataspaces), *shape))
+    runs = np.empty((len(steps), *shape), dtype=np.bool_)
+    for row, dataspace in zip(words, space.problem.dataspaces, strict=True):
+        row[:] = touched_words(dataspace, by_name, box=False)
+    for row, each in zip(runs, steps, strict=True):
+        row[:] = each > 1
+    return JointTiles(words.reshape(len(words), -1), math.prod(steps[1:], start=steps[0]).ravel(),
+                      runs.reshape(len(runs), -1), tuple(each.ravel() for each in steps), np.arange(math.prod(shape)),
                       all(len(group) == len(choices) for group, choices in zip(groups, extents, strict=True)))
 
 
@@ -450,25 +444,25 @@ def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, p
         else:
             value = prices.read[level, t] * np.maximum(words - 0.5 * inputs.lost[t, level], 0)
         result.append(Addend(where, value, source))
-    fill, read = prices.fill[choice.inner, choice.tensor], prices.read[choice.outer, choice.tensor]
-    written = np.array(layer.projection.read_write)[choice.tensor]
-    update, sums = (of[choice.outer, choice.tensor] * written for of in (prices.update, prices.sums))
+    tensor, receiver, sender = choice.tensor[:, None], choice.inner[:, None], choice.outer[:, None]
+    fill, read = prices.fill[receiver, tensor], prices.read[sender, tensor]
+    written = np.array(layer.projection.read_write)[tensor]
+    update, sums = prices.update[sender, tensor] * written, prices.sums[sender, tensor] * written
     if not (fill.any() or read.any() or update.any()):
         return result
-    once, fewer = choice.once, choice.unshared
+    once, fewer = choice.once[:, None], choice.unshared[:, None]
     # The first time, partial sums are not read back. Elsewhere rounding may take from both where windows overlap.
-    no_fill = np.where(written, once, inputs.lost[choice.tensor, choice.inner])
-    no_read = np.where(written, once, 0.5 * inputs.lost[choice.tensor, choice.outer])
+    no_fill = np.where(written, once, inputs.lost[tensor, receiver])
+    no_read = np.where(written, once, 0.5 * inputs.lost[tensor, sender])
 
     def cost(words: np.ndarray) -> np.ndarray:  # of the first len(words) crossings, in any number of alternatives
-        c, words = len(words), words.reshape(len(words), -1)
-        updated = np.where(words > once[:c, None] * (1 + 1e-9), sums[:c, None], update[:c, None]) * words
-        parts = ((fill, np.maximum(words - no_fill[:c, None], 0)),
-                 (read, np.maximum(words / fewer[:c, None] - no_read[:c, None], 0)))
-        return np.asarray(sum((price[:c, None] * amount for price, amount in parts), updated))
+        c = len(words)
+        return np.asarray(np.where(words > once[:c] * (1 + 1e-9), sums[:c], update[:c]) * words
+                          + fill[:c] * np.maximum(words - no_fill[:c], 0)
+                          + read[:c] * np.maximum(words / fewer[:c] - no_read[:c], 0))
 
     words = cheapest(choice, cost)
-    values = cost(words)[:, 0]
+    values = cost(words[:, None])[:, 0]
     states = np.ones_like(choice.states.macs)
     for t, inner, outer, sent, value in zip(choice.tensor, choice.inner, choice.outer, words, values, strict=True):
         names = [layer.arch.levels[level].name for level in (inner, outer)]

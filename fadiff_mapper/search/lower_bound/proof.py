@@ -37,11 +37,12 @@ BUDGET = 20_000
 SURE = 20_000
 """Schemes that are bounded whatever the budget and the time, as nothing is proved before all schemes are bounded."""
 
-NEIGHBOURS = 4
-"""Places of neighbours, with words of windows, that add to the bound of a part about as much time as the rest takes."""
+NEIGHBOURS = 3
+"""A part where n places of neighbours hand on words of windows counts for 1 + (n // NEIGHBOURS)^3 parts of a budget: it
+takes longer to bound, and few proofs with many of them end. Set by hand."""
 
-SOON = 200_000
-"""Parts and mappings after which a mapping is searched at full length before its proof goes on: about as long."""
+FAR, PART = 0.2, 1 / 8
+"""Gap above which a proof has a part of its budget, and that part, as few such proofs end within all of it."""
 
 TOLERANCE = _kernel.PROOF_TOLERANCE
 """Share by which a mapping must be better to count as better, as sums differ in their last bits."""
@@ -70,7 +71,7 @@ def schemes(space: MapSpace) -> Iterator[Scheme]:
     problem, keeps = space.problem, [tuple(kept.ravel().tolist()) for kept in space.every_keep]
     left_to_time = [reachable(bound, [level.temporal.choices[name] for level in space.levels])
                     for name, bound in problem.bounds.items()]
-    least = space.constraints.min_parallelism * space.available
+    least, whole = space.constraints.min_parallelism * space.available, math.prod(problem.bounds.values())
     begun: list[tuple[tuple[int, ...], Reach, tuple[int, ...]]] = [
         (tuple(problem.bounds.values()), frozenset({(1, 1)}), ())]
     for level in reversed(range(len(space.levels))):
@@ -84,7 +85,7 @@ def schemes(space: MapSpace) -> Iterator[Scheme]:
                         for factors, wider in fitting[reach] if not any(map(mod, left, factors))]
         begun = further
     for left, _, spatial in begun:
-        if all(map(contains, left_to_time, left)) and math.prod(spatial) >= least:
+        if all(map(contains, left_to_time, left)) and whole // math.prod(left) >= least:
             for keep in keeps:
                 yield Scheme(spatial, keep)
 
@@ -200,15 +201,15 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
 
     `unprovable` has nothing against the layer; `nest` is a legal mapping, one row. `gap` is the share by which the best
     mapping may exceed the least bound in the end. The proof ends with what it has once `over` is true, or when about
-    `budget` parts and mappings have been looked at, each of which counts for several where neighbours hand on words of
-    windows. Nothing is proved where these are not even all schemes, of which designs that leave every spatial loop free
-    have millions.
+    `budget` parts and mappings have been looked at, or `PART` of these with a gap above `FAR`; each counts for several
+    where neighbours hand on words of windows. Nothing is proved where these are not even all schemes, of which
+    designs that leave every spatial loop free have millions.
     """
     value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums)
     heap: list[tuple[float, int, Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
     for scheme in schemes(space):
-        if parts >= SURE and (parts >= budget or over()):
+        if parts >= SURE and (parts >= PART * budget or over()):
             return MappingProof(value, nest, 0.0, parts, mappings)  # schemes without a bound may have any mapping
         parts += 1
         bound = core.begin(scheme.spatial, scheme.keep, [])     # for every layout
@@ -218,12 +219,12 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     spent, weight = parts, 1
     begun: Scheme | None = None  # the scheme that the core looks at
     stuck = inf  # least bound of mappings that were left out in parts that cannot be divided
-    while heap and heap[0][0] < (limit := value * (1 - TOLERANCE) / (1 + gap)) and not over() and (
-            spent <= budget):
+    while heap and heap[0][0] < (limit := value * (1 - TOLERANCE) / (1 + gap)) and not over() and spent <= (
+            budget if value <= (1 + FAR) * heap[0][0] else PART * budget):
         bound, _, scheme, outer = heapq.heappop(heap)
         if scheme is not begun:
             bound = max(bound, core.begin(scheme.spatial, scheme.keep, layouts(space, scheme)))
-            begun, weight = scheme, 1 + core.neighbours() // NEIGHBOURS
+            begun, weight = scheme, 1 + (core.neighbours() // NEIGHBOURS) ** 3
             if bound >= limit:
                 continue
         whole, least, found, bounded, evaluated, best = core.search(
