@@ -49,6 +49,7 @@ def main() -> None:
 
         with mock.patch.object(evaluate_design, "layer_entries", by_formula), \
                 mock.patch.object(evaluate_design, "layer_bounds", lambda *_: None), \
+                mock.patch.object(layer_entries, "layer_bounds", lambda *_: None), \
                 mock.patch.object(evaluate_design.DesignBench, "networks_at", lambda *_, **__: ()), \
                 mock.patch.object(design_search, "disagreement", lambda *_: ""):
             search_design(question, DesignWorkers(1, store=folder), on_progress=told)
