@@ -4,8 +4,8 @@
     python benchmarks/design_proofs.py [CASE ...] [--jobs N] [-o FILE]
 
 Each case is a space with a network, searched by the default method and then proved with a gap of 0, in a folder of its
-own. "gap" is what better plans on any design could still change, "of pruned designs" what plans on those could that
-were pruned for their bounds. "CPU s" are of all processes.
+own. "gap" is what better plans on any design could still change, "of pruned designs" the same of plans on designs
+that were pruned for their bounds. "CPU s" are of all processes.
 """
 
 from __future__ import annotations

@@ -179,7 +179,10 @@ class DesignResult:
 
     @property
     def pruned_gap(self) -> float | None:
-        """The same of the best plan on the pruned designs; 0: none is better."""
+        """Share by which the best design may be above the best plan on the pruned designs; 0: no such plan is better.
+
+        None as for `gap`.
+        """
         if self.gap is None:
             return None
         metric = self.metrics[0]

@@ -139,7 +139,7 @@ class LeastGroup:
     operators: OperatingPoint = NOTHING     # between its layers, on compute units
     parts: Callable[[], GroupBound | None] = lambda: None   # how the groups are divided; None: no further
     bound: GroupBound | None = None
-    # least prices of point and bound until this is raised
+    # least prices of point and bound, until the bound is raised
     lowest: dict[tuple[float, float], float] = field(default_factory=dict)
     ended: bool = False     # whether no parts are known
 
@@ -570,16 +570,16 @@ class LayerInGroup:
 
 @dataclass(frozen=True)
 class KnownLeast:
-    """The least costs of groups on a design, and of the layers in them, each found once for all segments it is in.
+    """The least costs of groups on a design, and of the layers in them, each found once for all its segments.
 
     Keys have the identities of the layers' specs, which the caller keeps.
     """
 
     groups: dict[Hashable, LeastGroup] = field(default_factory=dict)    # by segment and lasting tensors
     layers: dict[Hashable, list[LayerInGroup]] = field(default_factory=dict)    # by layer and operands in the home
-    # layers in the kernel's form, with the problems that they were made from
+    # least work of layers in the kernel's form, with the problems that they were made from
     tables: dict[Hashable, tuple[LayerLeast, LayerBase, Problem]] = field(default_factory=dict)
-    translated: Translated = field(default_factory=dict)    # links of segments likewise
+    translated: Translated = field(default_factory=dict)    # layers and links of segments in the kernel's form
 
 
 def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:

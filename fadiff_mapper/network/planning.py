@@ -43,7 +43,6 @@ from fadiff_mapper.fusion.estimates import (
     Candidate,
     CompiledSegment,
     LayerBase,
-    Translated,
     compiled_segment,
     group_bases,
     homes,
@@ -191,7 +190,6 @@ class PlanningRun:
     unbounded: str = ""     # why plans have no bound, if finding it failed
     memory: TileMemory = field(default_factory=TileMemory)
     segments: Sequence[Segment] = ()  # all segments
-    translated: Translated = field(default_factory=dict)  # layers and links of segments in the kernel's form
     known: Mapping[Any, SegmentState] = field(default_factory=dict)  # the state of every distinct segment, by its key
     by_nodes: Mapping[tuple[str, ...], SegmentState] = field(default_factory=dict)  # of every segment, by its layers
 
@@ -217,7 +215,7 @@ class PlanningRun:
 
     def compiled(self, segment: Segment) -> CompiledSegment:
         """A segment with what is known of its layers by now."""
-        return compiled_segment(self.hardware, segment, group_bases(segment, self.bases), self.translated)
+        return compiled_segment(self.hardware, segment, group_bases(segment, self.bases), self.least_known.translated)
 
     def one_by_one(self, segment: Segment) -> OperatingPoint:
         """Energy and cycles of the layers of a segment one by one, all repeats together."""
@@ -341,7 +339,7 @@ def unlisted(run: PlanningRun) -> list[PathStep]:
     """The segments that are not enumerated, with their layers as they are known now, of the plan that would be best at
     the prices of the plan so far if each segment cost its bound, until it is enumerated, and then its best candidate
     or group. Equal segments stand once. Without bounds all that are not enumerated, the shortest first."""
-    listed = {key for key, state in run.known.items() if state.listed_for
+    listed = {key for key, state in run.known.items() if state.listed_for   # few are: not all are compared
               and state.listed_for == tuple(run.bases[name] for name in state.segment.nodes)}
     if run.promises is None:
         left = sorted((state.segment.nodes for key, state in run.known.items() if key not in listed), key=len)

@@ -241,7 +241,7 @@ def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | Non
 
     On a dense design a proof raises the bound on a metric: `proved` is the least value by the proof during the search;
     None: a short proof starts here, from the mapping, a nest of one row. `task` is the problem as searched; None: no
-    proof counts.
+    proof counts. `over` ends it.
     """
     found, lost = attempted("lower bound", bound)
     if found is not None and task is not None and proved is not None:

@@ -39,7 +39,7 @@ SURE = 20_000
 
 NEIGHBOURS = 3
 """A part where n places of neighbours hand on words of windows counts for 1 + (n // NEIGHBOURS)^3 parts of a budget: it
-takes longer to bound, and few proofs with many of them end. Set by hand."""
+takes longer to bound, and few proofs with many such places end. Set by hand."""
 
 FAR, PART = 0.2, 1 / 8
 """Gap above which a proof has a part of its budget, and that part, as few such proofs end within all of it."""
