@@ -338,8 +338,8 @@ class Checker:
 
     def bound(self, state: State) -> float:
         """The bound of all mappings with a state's loops: the least of all loops that can be the innermost open one."""
-        room, kept = self.usable[state.level], [t for t in self.tensors if self.keep[state.level][t]]
-        if room is not None and sum(self.words(t, state.tile) for t in kept) > room:
+        room, keep = self.usable[state.level], self.keep[state.level]
+        if room is not None and sum(self.words(t, state.tile) for t in self.tensors if keep[t]) > room:
             return inf  # the tiles do not fit
         self.counted += 1
         left = tuple(points / prod(self.along[d][:state.level + 1]) for d, points in enumerate(state.tile))
@@ -348,14 +348,12 @@ class Checker:
         first = [d for d in looping if state.level > self.open or all(
             place[d] <= place[other] for other in looping)] or [-1]
         reads, fills, updates = counts = np.zeros((3, self.levels, len(self.tensors), len(first)))
+        crossings = [crossing for crossing in self.crossings if crossing[1] < state.level]
         for d, accesses in zip(first, np.moveaxis(counts, -1, 0), strict=True):
-            for words in state.words:
+            for words in (*state.words, *(Words(t, inner, outer, *(
+                    self.innermost(t, inner, state, left, d) if d in self.relevant[t] and inner < self.open
+                    else self.least(t, inner, state))) for t, inner, outer in crossings)):
                 self.charge(words, accesses)
-            for t, inner, outer in self.crossings:
-                if inner < state.level:
-                    self.charge(Words(t, inner, outer, *(
-                        self.innermost(t, inner, state, left, d) if d in self.relevant[t] and inner < self.open
-                        else self.least(t, inner, state))), accesses)
         addresses = fills + np.where(np.array(self.written)[:, None], updates, reads)
         every = Counts(reads, fills, updates, np.zeros_like(reads), addresses)
         found = cost(every, self.tile, self.layer.machine, AT_LEAST)
@@ -372,8 +370,7 @@ class Checker:
         asked = ceil(sent * self.between(t, inner, outer) - 0.5 - 1e-6)
         reads[outer, t], updates[outer, t] = max(asked - first_outer, 0), asked if self.written[t] else 0
         if inner >= 0:
-            # words over links: divided by the receivers of all instances
-            filled = min(received, sent) + max(received - sent, 0) / self.used[inner + 1]
+            filled = min(received, sent) + max(received - sent, 0) / self.used[inner + 1]  # links: of all instances
             filled = ceil(filled - 1 - 1e-6) if loose else floor(filled + 1e-6)
             fills[inner, t] = max(filled - first_inner, 0)
 
@@ -398,11 +395,15 @@ class Checker:
 
     @cache  # noqa: B019
     def classes(self, level: int, looping: frozenset[int], keep: tuple[tuple[bool, ...], ...]) -> Any:
-        """An order for every signature that no other one exceeds: more loops inside never send more words."""
+        """An order for every signature that no other one covers."""
         found = {self.signature(level, order): order for order in self.permitted(level, looping)}
-        return {one: order for one, order in found.items() if not any(other != one and all(
-            idle <= more and mover == own for (idle, mover), (more, own) in zip(one, other, strict=True))
-            for other in found)}
+        return {one: order for one, order in found.items()
+                if not any(other != order and self.covers(level, other, order) for other in found.values())}
+
+    def covers(self, level: int, one: Sequence[int], other: Sequence[int]) -> bool:
+        """Whether another order sends as many words at least: more loops inside never send more."""
+        return all(idle <= more and mover == own for (more, own), (idle, mover) in zip(
+            self.signature(level, one), self.signature(level, other), strict=True))
 
     def entered(self, state: State, factors: Box, order: tuple[int, ...]) -> State:
         """The state of the next level within."""
@@ -458,15 +459,15 @@ class Checker:
         need(not claimed, "a part that is none")
 
     def check_mappings(self, state: State, part: Any) -> None:
-        """Evaluates the mappings of a part whose loops are fixed: one; every order and layout where that is loose."""
+        """Evaluates the mappings of a part whose loops are fixed: one; if loose, in covered orders and all layouts."""
         (factors,) = self.factors(state)
         innermost = next(self.permitted(0, [d for d in self.dims if factors[d] > 1]))
         temporal, order = zip((factors, innermost), *state.outer, strict=True)
         loose = self.loose or any(words.loose for words in state.words)
-        orders = itertools.product(*itertools.starmap(self.permitted, enumerate(order))) if loose else [order]
+        orders = itertools.product(*([one for one in self.permitted(level, own) if self.covers(level, own, one)]
+                                     for level, own in enumerate(order))) if loose else [order]
         values = list(self.values(temporal, orders, itertools.islice(self.placed(self.spatial), None if loose else 1)))
-        best = min(values)
-        self.evaluated += len(values)
+        best, self.evaluated = min(values), self.evaluated + len(values)
         need(best >= self.limit * (1 - SAME), f"a mapping has the value {best}")
         need(part["mappings"] == len(values), f"{len(values)} mappings in a part")
         need(best == inf if part["least"] is None else same(best, part["least"]), f"{best} is the least of a part")

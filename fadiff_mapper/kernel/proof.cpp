@@ -16,11 +16,12 @@ constexpr double MOST_ORDERS = 40'000;
 Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric, const Price& price)
     : layer_(layer), bounds_(std::move(bounds)), open_(std::move(open)), metric_(metric), price_(price), levels_(layer.levels),
       dims_(layer.dims), tensors_(layer.tensors), plain_(tensors_), own_(tensors_), shared_(tensors_), windows_(tensors_),
-      place_(std::size_t(levels_) * dims_), scatter_(std::size_t(levels_) * tensors_), used_(levels_), per_block_(levels_), leaking_(levels_),
-      fixed_reads_(levels_), fixed_writes_(levels_), cheaper_(dims_), orders_(levels_),
+      place_(std::size_t(levels_) * dims_), scatter_(std::size_t(levels_) * tensors_), most_(std::size_t(levels_) * dims_), used_(levels_), per_block_(levels_), leaking_(levels_),
+      fixed_reads_(levels_), fixed_writes_(levels_), cheaper_(dims_), orders_(levels_), covered_(levels_),
       chosen_(levels_, LevelLoops{std::vector<double>(dims_, 1.0), std::vector<std::uint8_t>(dims_)}), work_(layer), reads_(levels_), writes_(levels_), iterations_(dims_),
-      children_(levels_, {std::vector<std::vector<double>>(dims_), std::vector<std::size_t>(dims_), std::vector<double>(dims_)}) {
+      children_(levels_, {std::vector<std::vector<double>>(dims_), std::vector<double>(dims_)}) {
     reach_.resize(std::size_t(levels_) * dims_);
+    every_ = (Dims(1) << dims_) - 1;
     for (double bound : bounds_) macs_ *= bound;
     for (int t = 0; t < tensors_; ++t) {
         plain_[t] = true;
@@ -91,7 +92,7 @@ double Prover::begin(const Scheme& scheme) {
     const Scheme before = std::exchange(scheme_, scheme);
     crossings_.clear();
     for (auto& cache : orders_) cache.clear();
-    permuted_.clear();
+    for (auto& cache : covered_) cache.clear();
     loose_ = layer_.priced;
     const auto spatial = [&](int level, int d) { return scheme_.spatial[std::size_t(level) * dims_ + d]; };
     cycles_ = macs_;
@@ -128,6 +129,8 @@ double Prover::begin(const Scheme& scheme) {
     }
     double instances = 1;
     for (int level = levels_ - 1; level >= 0; --level) {
+        for (int d = 0; d < dims_; ++d)
+            most_[std::size_t(level) * dims_ + d] = level == levels_ - 1 ? bounds_[d] : most_[std::size_t(level + 1) * dims_ + d] / spatial(level + 1, d);
         used_[level] = instances;
         per_block_[level] = std::min(instances, layer_.level[level].clusters);
         for (int t = 0; t < tensors_; ++t) {
@@ -167,8 +170,18 @@ double Prover::begin(const Scheme& scheme) {
             const std::size_t next = std::size_t(inner + 1) * tensors_ + t;
             for (int d = 0; d < dims_; ++d)
                 crossing.neighbours |= layer_.linked[next] && shared_[t] >> d & 1 && spatial(inner + 1, d) > 1;
-            if (crossing.neighbours) crossing.apart = receivers_apart(inner + 1, t);
+            if (crossing.neighbours && placed()) {
+                const auto [cached, fresh] = apart_.try_emplace({next, scheme_.spatial});
+                if (fresh) cached->second = receivers_apart(inner + 1, t);
+                crossing.apart = cached->second;
+            }
             if (inner >= 0 && inner < first_open_) find_steps(crossing);
+            crossing.within.assign(levels_ - std::max(inner, 0), {1.0, 1.0});
+            for (int l = inner + 1; inner >= 0 && l < levels_; ++l) {
+                auto& [own, receivers] = crossing.within[l - inner] = crossing.within[l - inner - 1];
+                own *= scatter_[std::size_t(l) * tensors_ + t];
+                for (const int d : members(layer_.spaces[t].relevant)) receivers *= spatial(l, d);
+            }
             if (inner < 0) {  // the arithmetic asks for a word per cycle
                 // units side by side may hand on all but the first word, whatever moves it
                 const bool linked = layer_.linked[t] && used_[0] < macs_ / cycles_;
@@ -332,7 +345,7 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
     add(inside_, first, -1, true);
     for (std::size_t i = 1, beside = 1; i < moving_.size(); ++i) {
         const Loop& loop = moving_[i];
-        Calls& calls = calls_.emplace_back(Calls{loop.bound, 1, anywhere ? 0.0 : 1.0});
+        Calls& calls = calls_.emplace_back(loop.bound, 1.0, anywhere ? 0.0 : 1.0);
         all *= loop.bound;
         if (own_[crossing.tensor] >> loop.dim & 1) continue;  // moves the tile further, in this rank, than all loops inside
         const std::uint8_t* place = loop.level < 0 ? nullptr : &place_[std::size_t(loop.level) * dims_];
@@ -383,7 +396,7 @@ Prover::Words Prover::moved_words(const Crossing& crossing, const Frame& frame, 
     for (int d = 0; d < dims_; ++d) {
         if (iterations_[d] == 1) continue;
         const bool several = level > first_open_ && smallest_factor(iterations_[d]) < iterations_[d];
-        moving_.push_back({d, level > first_open_ ? -1 : level, iterations_[d], crossing.step[d], several});
+        moving_.emplace_back(d, level > first_open_ ? -1 : level, iterations_[d], crossing.step[d], several);
         if (d == first) std::swap(moving_.front(), moving_.back());
     }
     moving_.insert(moving_.end(), loops_.rend() - frame.loops, loops_.rend());
@@ -410,24 +423,22 @@ void Prover::find_steps(Crossing& crossing) const {
 // level touches, again for every visit.
 Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, int level) const {
     const int t = crossing.tensor;
-    double own = 1, receivers = 1;  // within one instance of the level: at least so many with words of their own, and at most
-    for (int l = crossing.inner + 1; l <= level; ++l) {
-        own *= scatter_[std::size_t(l) * tensors_ + t];
-        for (const int d : members(layer_.spaces[t].relevant)) receivers *= scheme_.spatial[std::size_t(l) * dims_ + d];
-    }
+    const auto [own, receivers] = crossing.within[level - crossing.inner];
     const double* tile = frame.tile.data();
     const double visits = frame.visits[t];
     if (plain_[t]) {
         const double words = volume(layer_.spaces[t], tile) / receivers, room = layer_.level[crossing.inner].usable;
         // where the receiver cannot hold its share, a loop inside moves it, and all loops outside repeat that
-        const double times = room >= 0 && layer_.in_words(crossing.inner, t, words, true) > room ? frame.outside : visits;
+        const double times = room >= 0 && layer_.in_words(crossing.inner, t, words, true) > room ? std::max(frame.outside, visits) : visits;
         return {words * times, words * times, false};
     }
     double grown[64], repeated = visits;
     std::copy_n(tile, dims_, grown);
-    for (std::size_t i = frame.loops; i-- > 0;)
-        if (shared_[t] >> loops_[i].dim & 1) grown[loops_[i].dim] *= loops_[i].bound, repeated /= loops_[i].bound;
-    const double touched = std::max(distinct(t, tile, true), distinct(t, grown, false));
+    for (const int d : members(shared_[t])) {
+        grown[d] = most_[std::size_t(level) * dims_ + d];
+        repeated /= grown[d] / tile[d];
+    }
+    const double touched = std::max(frame.decided == every_ ? distinct(t, tile, true) : 0.0, distinct(t, grown, false));
     // Neighbours may hand on all that an earlier call delivered to any of them.
     const double sent = !crossing.neighbours ? touched * repeated : level > crossing.inner ? touched : 0;
     return {touched * repeated / receivers, sent / own, true};
@@ -436,6 +447,7 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
 // The bound of all mappings whose loops outside a level are those of a frame: the least of all loops that can be innermost,
 // or the first that is below `enough`.
 double Prover::bound(const Frame& frame, int level, double enough) const {
+    const bool some = frame.decided != every_;
     double energy = frame.energy, accessed = frame.accessed;
     open_reads_ = frame.reads, open_writes_ = frame.writes;
     std::size_t within = 0;  // crossings to registers below all open loops
@@ -451,8 +463,14 @@ double Prover::bound(const Frame& frame, int level, double enough) const {
         for (std::size_t c = 0; c < within; ++c) {
             const Crossing& crossing = crossings_[c];
             const bool moved = first >= 0 && layer_.spaces[crossing.tensor].relevant >> first & 1;
-            charge(crossing, moved ? moved_words(crossing, frame, level, first, least_[c]) : least_[c], all_energy, reads_.data(),
-                   writes_.data(), all_accessed);
+            Words words = least_[c];
+            if (moved && some) {
+                const Words& other = frames_[level + 1].moved[c * dims_ + first];
+                words = {std::max(words.received, other.received), std::max(words.sent, other.sent), true};
+            } else if (moved) {
+                words = moved_words(crossing, frame, level, first, words);
+            }
+            charge(crossing, words, all_energy, reads_.data(), writes_.data(), all_accessed);
         }
         double busy = cycles_;
         for (int l = 0; l < levels_; ++l) {
@@ -463,22 +481,62 @@ double Prover::bound(const Frame& frame, int level, double enough) const {
         for (int l = 0; l < levels_; ++l) all_energy += busy * leaking_[l];
         return value(all_energy, busy + layer_.network_latency, all_accessed);
     };
-    if (within == 0 || level < first_open_) return whole(-1);
+    const double any = whole(-1);  // whatever the innermost loop is
+    if (within == 0 || level < first_open_ || (enough > -INF && any >= enough)) return any;
+    Dims first = 0;
+    if (!some || level == first_open_) first = innermost(frame, level);
+    if (some && !first) first = frames_[level + 1].first;
+    double least = INF;
+    for (const int d : members(first))
+        if (!(first & cheaper_[d]) && least >= enough) least = std::min(least, whole(d));
+    return first ? least : any;
+}
+
+// Dimensions whose loop can be the innermost one within a level: as constraints say in one open level, any in several. None:
+// there is no loop, or it is not known whether its level has one. Leaves in `iterations_` those within, at most, by dimension.
+Dims Prover::innermost(const Frame& frame, int level) const {
+    Dims open = 0, first = 0;
     for (int d = 0; d < dims_; ++d) {
         iterations_[d] = frame.tile[d];
         for (int l = 0; l <= level; ++l) iterations_[d] /= scheme_.spatial[std::size_t(l) * dims_ + d];
+        open |= Dims(iterations_[d] > 1) << d;
     }
-    Dims innermost = 0;  // dimensions whose loop can be innermost: as constraints say in one open level, any in several
+    if (level > first_open_) return open;
     const std::uint8_t* place = &place_[std::size_t(level) * dims_];
-    for (int d = 0, least = dims_; d < dims_; ++d) {
-        if (iterations_[d] == 1 || (level == first_open_ && place[d] > least)) continue;
-        if (level == first_open_ && place[d] < least) least = place[d], innermost = 0;
-        innermost |= Dims(1) << d;
-    }
-    double least = INF;
-    for (const int d : members(innermost))
-        if (!(innermost & cheaper_[d]) && least >= enough) least = std::min(least, whole(d));
-    return least < INF ? least : whole(-1);
+    int least = -1;
+    for (const int d : members(open & frame.decided))
+        if (least < 0 || place[d] < least) least = place[d];
+    for (const int d : members(open)) first |= Dims(place[d] <= least) << d;
+    return first;
+}
+
+// Data spaces that are sent from a level to levels further in.
+std::vector<int> Prover::moved(int level) const {
+    std::vector<int> found;
+    for (int t = 0; t < tensors_; ++t)
+        if (std::any_of(crossings_.begin(), crossings_.end(), [&](auto& one) { return one.tensor == t && one.inner < level; })) found.push_back(t);
+    return found;
+}
+
+// An order of loops of several iterations at a level, the innermost first.
+Prover::Order Prover::ordered(int level, const std::vector<std::uint8_t>& loops) const {
+    Order order{loops, std::vector<Dims>(tensors_), std::vector<int>(tensors_, -1)};
+    for (const int t : moved(level))
+        for (const std::uint8_t d : loops) {
+            if (layer_.spaces[t].relevant >> d & 1) {
+                if (shared_[t] >> d & 1) order.mover[t] = d;
+                break;
+            }
+            order.idle[t] |= Dims(1) << d;
+        }
+    return order;
+}
+
+// Whether another order of the same loops sends as much at least: it leaves no loop in place that this one does not.
+bool Prover::Order::covers(const Order& other) const {
+    for (std::size_t t = 0; t < idle.size(); ++t)
+        if (other.idle[t] & ~idle[t]) return false;
+    return mover == other.mover;
 }
 
 // Orders of the loops of a level, one for each way to leave data spaces in place that no other way exceeds.
@@ -493,40 +551,17 @@ const std::vector<Prover::Order>& Prover::orders(int level, Dims looping) {
         return loops;
     };
     const auto inner = loops_of(open_.inner[level]), between = loops_of(open_.between[level]), outer = loops_of(open_.outer[level]);
-    std::vector<int> moved, windowed;  // data spaces that are sent to a level further in
-    for (const Crossing& crossing : crossings_)
-        if (crossing.inner < level && std::find(moved.begin(), moved.end(), crossing.tensor) == moved.end()) {
-            moved.push_back(crossing.tensor);
-            if (shared_[crossing.tensor] & looping) windowed.push_back(crossing.tensor);
-        }
-    std::sort(moved.begin(), moved.end());
-    std::vector<std::pair<Order, int>> candidates;  // with the loop of a window that moves it
+    std::vector<int> sent = moved(level), windowed;
+    for (const int t : sent)
+        if (shared_[t] & looping) windowed.push_back(t);
     const auto add = [&](const std::vector<std::uint8_t>& middle) {
-        std::vector<std::uint8_t> order = inner;
-        order.insert(order.end(), middle.begin(), middle.end());
-        order.insert(order.end(), outer.begin(), outer.end());
-        Order one{order, std::vector<Dims>(tensors_)};
-        int mover = 0;
-        for (int t : moved)
-            for (std::uint8_t d : order) {
-                if (layer_.spaces[t].relevant >> d & 1) {
-                    if (shared_[t] >> d & 1) mover = mover * (dims_ + 1) + d + 1;
-                    break;
-                }
-                one.idle[t] |= Dims(1) << d;
-            }
-        const auto covers = [&](const auto& a, const auto& b) {
-            if (a.second != b.second) return false;
-            for (int t : moved)
-                if (b.first.idle[t] & ~a.first.idle[t]) return false;
-            return true;
-        };
-        const std::pair<Order, int> candidate{one, mover};
-        for (const auto& other : candidates)
-            if (covers(other, candidate)) return;
-        candidates.erase(std::remove_if(candidates.begin(), candidates.end(), [&](auto& other) { return covers(candidate, other); }),
-                         candidates.end());
-        candidates.push_back(candidate);
+        std::vector<std::uint8_t> loops = inner;
+        loops.insert(loops.end(), middle.begin(), middle.end());
+        loops.insert(loops.end(), outer.begin(), outer.end());
+        const Order added = ordered(level, loops);
+        if (std::any_of(result.begin(), result.end(), [&](auto& other) { return other.covers(added); })) return;
+        result.erase(std::remove_if(result.begin(), result.end(), [&](auto& other) { return added.covers(other); }), result.end());
+        result.push_back(added);
     };
     std::vector<std::uint8_t> sorted = between;
     if (windowed.size() > 1) {
@@ -536,7 +571,7 @@ const std::vector<Prover::Order>& Prover::orders(int level, Dims looping) {
     } else {
         do {  // the data space that stays longest first
             const auto less = [&](std::uint8_t a, std::uint8_t b) {
-                for (int t : moved) {
+                for (int t : sent) {
                     const bool of_a = layer_.spaces[t].relevant >> a & 1, of_b = layer_.spaces[t].relevant >> b & 1;
                     if (of_a != of_b) return of_b;
                 }
@@ -553,14 +588,12 @@ const std::vector<Prover::Order>& Prover::orders(int level, Dims looping) {
                 std::rotate(order.begin() + (mover - sorted.begin()), order.begin() + (first - sorted.begin()), order.begin() + (first - sorted.begin()) + 1);
                 add(order);
             }
-        } while (std::next_permutation(moved.begin(), moved.end()));
+        } while (std::next_permutation(sent.begin(), sent.end()));
     }
-    for (auto& [order, mover] : candidates) {
+    for (Order& order : result)
         for (const auto* names : {&open_.inner[level], &open_.between[level], &open_.outer[level]})
             for (std::uint8_t d : *names)
                 if (!(looping >> d & 1)) order.order.push_back(d);  // loops of one iteration stand anywhere
-        result.push_back(order);
-    }
     return result;
 }
 
@@ -573,8 +606,9 @@ bool Prover::fits(int level, const double* tile) const {
     return words <= layer_.level[level].usable;
 }
 
-// The frame of the level within, once a level's loops are decided; false where its tile does not fit.
-bool Prover::enter(int level, const double* factor, const Order& order) {
+// The frame of the level within, once a level's loops over the dimensions `decided` are; false where its tile does not fit.
+// Without an order: words are at least those of every order, and of all loops over the other dimensions, whose factor is 1.
+bool Prover::enter(int level, const double* factor, const Order* order, Dims decided) {
     const Frame& outer = frames_[level];
     Frame& frame = frames_[level - 1];
     double iterations = 1;
@@ -585,19 +619,21 @@ bool Prover::enter(int level, const double* factor, const Order& order) {
         frame.tile[d] = outer.tile[d] / (factor[d] * scheme_.spatial[std::size_t(level) * dims_ + d]);
     }
     const int inner = level - 1;
-    if (!fits(inner, frame.tile.data())) return false;
-    frame.outside = outer.outside * iterations;
+    const bool all = decided == every_;
+    if (all && !fits(inner, frame.tile.data())) return false;
+    frame.decided = decided;
+    frame.outside = all ? outer.outside * iterations : outer.outside;  // loops not decided may stand outside of those that are
     for (int t = 0; t < tensors_; ++t) {
         frame.visits[t] = outer.visits[t];
         if (!(looping & layer_.spaces[t].relevant)) continue;
-        frame.visits[t] = frame.outside;
-        for (const int d : members(order.idle[t])) frame.visits[t] /= factor[d];
+        frame.visits[t] = outer.outside * iterations;
+        for (const int d : members(order ? order->idle[t] : looping & ~layer_.spaces[t].relevant)) frame.visits[t] /= factor[d];
     }
     frame.loops = outer.loops;
-    loops_.resize(frame.loops);
-    for (int i = dims_; i-- > 0;) {
-        const int d = order.order[i];
-        if (factor[d] > 1) loops_.push_back({d, level, factor[d], frame.tile[d] * scheme_.spatial[std::size_t(level) * dims_ + d]});
+    loops_.erase(loops_.begin() + frame.loops, loops_.end());
+    for (int i = dims_; all && i-- > 0;) {
+        const int d = order ? order->order[i] : i;
+        if (factor[d] > 1) loops_.emplace_back(d, level, factor[d], frame.tile[d] * scheme_.spatial[std::size_t(level) * dims_ + d]);
     }
     frame.loops = loops_.size();
     frame.energy = outer.energy, frame.accessed = outer.accessed, frame.loose = outer.loose;
@@ -605,7 +641,7 @@ bool Prover::enter(int level, const double* factor, const Order& order) {
     std::copy(outer.writes.begin(), outer.writes.end(), frame.writes.begin());
     for (const Crossing& crossing : crossings_) {
         if (crossing.inner != inner) continue;
-        const Words words = decided_words(crossing, frame);
+        const Words words = order ? decided_words(crossing, frame) : least_words(crossing, frame, inner);
         frame.loose |= words.loose;
         charge(crossing, words, frame.energy, frame.reads.data(), frame.writes.data(), frame.accessed);
     }
@@ -621,7 +657,7 @@ bool Prover::start(const std::vector<LevelLoops>& outer) {
     frame.tile = bounds_;
     std::fill(frame.visits.begin(), frame.visits.end(), 1.0);
     frame.outside = 1, frame.energy = fixed_energy_, frame.accessed = fixed_accessed_, frame.loose = loose_, frame.loops = 0;
-    frame.reads = fixed_reads_, frame.writes = fixed_writes_;
+    frame.reads = fixed_reads_, frame.writes = fixed_writes_, frame.decided = every_;
     if (!fits(levels_ - 1, bounds_.data())) return false;
     for (std::size_t i = 0; i < outer.size(); ++i) {
         const int level = levels_ - 1 - int(i);
@@ -631,17 +667,19 @@ bool Prover::start(const std::vector<LevelLoops>& outer) {
         const auto own = std::find_if(all.begin(), all.end(), [&](const Order& one) { return one.order == outer[i].order; });
         if (own == all.end()) throw std::invalid_argument("an order that is none of a part's");
         chosen_[level] = outer[i];
-        if (!enter(level, outer[i].factor.data(), *own)) return false;
+        if (!enter(level, outer[i].factor.data(), &*own, every_)) return false;
     }
     return true;
 }
 
-// Calls `visit(order)` for every choice of a level's loops that fits, once they stand in `chosen_` and in the frame within.
+// Calls `visit(factor, order)` for the choices of a level's loops that fit, once they stand in the frame within. Loops are
+// decided over one dimension after the other; choices of which the first ones reach the limit by themselves are left out.
 template <typename Visit>
 void Prover::each_child(int level, Visit visit) {
-    auto& [options, digit, factor] = children_[level];
+    auto& [options, factor] = children_[level];
+    Frame& frame = frames_[level];
     for (int d = 0; d < dims_; ++d) {
-        const double left = frames_[level].tile[d] / scheme_.spatial[std::size_t(level) * dims_ + d];
+        const double left = frame.tile[d] / scheme_.spatial[std::size_t(level) * dims_ + d];
         options[d].clear();
         for (double factor : open_.factors[std::size_t(level) * dims_ + d]) {
             if (!divides(factor, left)) continue;
@@ -652,35 +690,53 @@ void Prover::each_child(int level, Visit visit) {
         }
         if (options[d].empty()) return;
     }
-    std::fill(digit.begin(), digit.end(), 0);
-    for (;;) {
-        Dims looping = 0;
-        for (int d = 0; d < dims_; ++d) factor[d] = options[d][digit[d]], looping |= Dims(factor[d] > 1) << d;
-        for (const Order& order : orders(level, looping)) {
-            if (level && !enter(level, factor.data(), order)) {
-                ++count_;
-                break;  // the tile fits in no order
-            }
-            if (!visit(factor, order)) return;
-        }
-        int d = 0;
-        while (d < dims_ && ++digit[d] == options[d].size()) digit[d++] = 0;
-        if (d == dims_) return;
+    frame.first = level >= first_open_ ? innermost(frame, level) : 0;
+    frame.moved.resize(crossings_.size() * dims_);
+    for (std::size_t c = 0; c < crossings_.size() && crossings_[c].inner < std::min(level, first_open_); ++c) {
+        const Words least = least_words(crossings_[c], frame, level);
+        for (const int d : members(frame.first & layer_.spaces[crossings_[c].tensor].relevant))
+            frame.moved[c * dims_ + d] = moved_words(crossings_[c], frame, level, d, least);
     }
+    std::fill(factor.begin(), factor.end(), 1.0);
+    const std::function<bool(int)> decide = [&](int d) {  // the loop over a dimension and those before; false: enough is seen
+        for (const double choice : options[d]) {
+            factor[d] = choice;
+            if (level && (d == 0 || choice > 1)) {
+                if (++count_ + found_.mappings > budget_) return found_.whole = false;
+                if (!enter(level, factor.data(), nullptr, every_ >> d << d)) continue;
+                if (bound(frames_[level - 1], level - 1, limit_) >= limit_) continue;
+            }
+            if (d > 0) {
+                if (!decide(d - 1)) return false;
+                continue;
+            }
+            Dims looping = 0;
+            for (int other = 0; other < dims_; ++other) looping |= Dims(factor[other] > 1) << other;
+            for (const Order& order : orders(level, looping)) {
+                if (level) enter(level, factor.data(), &order, every_);
+                if (!visit(factor, order)) return false;
+            }
+        }
+        factor[d] = 1;
+        return true;
+    };
+    decide(dims_ - 1);
 }
 
 std::pair<std::size_t, std::vector<Part>> Prover::divided(const std::vector<LevelLoops>& outer, double limit) {
-    std::size_t bounded = 0;
     std::vector<Part> parts;
     const int level = levels_ - 1 - int(outer.size());
-    if (level < 1 || !start(outer)) return {bounded, parts};
+    found_ = Searched{};
+    limit_ = limit, budget_ = std::numeric_limits<std::size_t>::max(), count_ = 0;
+    if (level < 1 || !start(outer)) return {0, parts};
     each_child(level, [&](const std::vector<double>& factor, const Order& order) {
-        ++bounded;
+        ++count_;
+        if (bound(frames_[level - 1], level - 1, limit) >= limit) return true;
         const double least = bound(frames_[level - 1], level - 1);
         if (least < limit) parts.push_back({least, {factor, order.order}});
         return true;
     });
-    return {bounded, parts};
+    return {count_, parts};
 }
 
 Searched Prover::search(const std::vector<LevelLoops>& outer, double limit, std::size_t budget) {
@@ -720,8 +776,7 @@ void Prover::leaf() {
     const Layout& layout = scheme_.layouts[0];
     mapping.spatial_order = layout.order, mapping.on_y = layout.on_y;
     if (!frames_[0].loose) return evaluate_later(mapping);
-    // Windows: every order, and every layout.
-    if (!permuted_.insert(mapping.factor).second) return;
+    // Windows: every order that sends as much as the chosen one at least, and every layout.
     double orders = double(scheme_.layouts.size());
     for (int level = 0; level < levels_; ++level) {
         int free = 0;
@@ -738,25 +793,35 @@ void Prover::leaf() {
     }
 }
 
-// Every order of the loops of a level and those further out.
+// Every order of the loops of a level and those further out that the chosen one covers.
 void Prover::permute(int level, Mapping& mapping) {
     if (level == levels_) return evaluate_later(mapping);
     const Dims looping = mapping.looping[2 * level + 1];
-    std::vector<std::uint8_t> between;
-    for (std::uint8_t d : open_.between[level])
-        if (looping >> d & 1) between.push_back(d);
-    std::sort(between.begin(), between.end());
-    do {
-        std::uint8_t* order = &mapping.order[std::size_t(level) * dims_];
-        for (std::uint8_t d : open_.inner[level])
-            if (looping >> d & 1) *order++ = d;
-        order = std::copy(between.begin(), between.end(), order);
-        for (std::uint8_t d : open_.outer[level])
-            if (looping >> d & 1) *order++ = d;
-        for (int d = 0; d < dims_; ++d)
-            if (!(looping >> d & 1)) *order++ = std::uint8_t(d);
+    auto [cached, fresh] = covered_[level].try_emplace({looping, chosen_[level].order});
+    if (fresh) {
+        const auto looping_of = [&](const std::vector<std::uint8_t>& names) {
+            std::vector<std::uint8_t> loops;
+            std::copy_if(names.begin(), names.end(), std::back_inserter(loops), [&](std::uint8_t d) { return looping >> d & 1; });
+            return loops;
+        };
+        const Order chosen = ordered(level, looping_of(chosen_[level].order));
+        const auto inner = looping_of(open_.inner[level]), outer = looping_of(open_.outer[level]);
+        auto between = looping_of(open_.between[level]);
+        std::sort(between.begin(), between.end());
+        do {
+            std::vector<std::uint8_t> loops = inner;
+            loops.insert(loops.end(), between.begin(), between.end());
+            loops.insert(loops.end(), outer.begin(), outer.end());
+            if (!chosen.covers(ordered(level, loops))) continue;
+            for (int d = 0; d < dims_; ++d)
+                if (!(looping >> d & 1)) loops.push_back(std::uint8_t(d));
+            cached->second.push_back(loops);
+        } while (std::next_permutation(between.begin(), between.end()));
+    }
+    for (const auto& order : cached->second) {
+        std::copy(order.begin(), order.end(), mapping.order.begin() + std::size_t(level) * dims_);
         permute(level + 1, mapping);
-    } while (std::next_permutation(between.begin(), between.end()));
+    }
 }
 
 void Prover::evaluate_later(const Mapping& mapping) {

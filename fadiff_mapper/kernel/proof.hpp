@@ -61,13 +61,6 @@ public:
     // Whether the layouts of its spatial loops are known.
     bool placed() const { return !scheme_.layouts.empty(); }
 
-    // Places of neighbours that may hand on words of its windows, each of which the bound of a part looks at.
-    std::size_t neighbours() const {
-        std::size_t places = 0;
-        for (const Crossing& crossing : crossings_) places += crossing.apart.size();
-        return places;
-    }
-
     // How many parts a part has, and those below a limit.
     std::pair<std::size_t, std::vector<Part>> divided(const std::vector<LevelLoops>& outer, double limit);
 
@@ -88,11 +81,22 @@ private:
         // [D]; of a register below all open loops: its tile, and points of a step of the innermost loop over each dimension; no
         // steps: unknown
         std::vector<double> tile, step;
+        // By levels further out than the receiver: its receivers with words of their own, at least, and all of them, at most,
+        // within one instance.
+        std::vector<std::pair<double, double>> within;
     };
     struct Loop {
         int dim, level;
         double bound, step;    // iterations; points from one to the next
         bool several = false;  // may be split over levels: steps are multiples of `step`
+
+        // Built in place: a copy of a temporary waits for its stores.
+        Loop(int dim, int level, double bound, double step, bool several = false)
+            : dim(dim), level(level), bound(bound), step(step), several(several) {}
+    };
+    struct Words {
+        double received, sent;  // by one receiver, from neighbours too; by the sender, for each receiver with words of its own
+        bool loose = false;     // not exact
     };
     struct Frame {  // loops further out than a level are decided
         std::vector<double> tile;           // [D]; points of the level's tile
@@ -102,13 +106,16 @@ private:
         std::vector<double> reads, writes;  // [L]; words per instance that are decided
         bool loose = false;                 // mappings of these loops differ by more than is decided
         std::size_t loops = 0;              // of `loops_`
-    };
-    struct Words {
-        double received, sent;  // by one receiver, from neighbours too; by the sender, for each receiver with words of its own
-        bool loose = false;     // not exact
+        Dims decided = 0;                   // dimensions over which the loops of the next level further out are
+        // Before loops of the level are decided: dimensions whose loop can be the innermost one within, and the words of each
+        // crossing to a register below all open loops if the innermost loop goes over a dimension, [C][D].
+        Dims first = 0;
+        std::vector<Words> moved;
     };
     struct Calls {
         double bound, received, sent;  // iterations of a loop; shares of the tile that each delivers, and reads at the sender
+
+        Calls(double bound, double received, double sent) : bound(bound), received(received), sent(sent) {}
     };
     struct Range {  // moves of a tile along a rank
         double least = 0, most = 0, unit = 0;
@@ -117,6 +124,9 @@ private:
     struct Order {
         std::vector<std::uint8_t> order;  // [D]
         std::vector<Dims> idle;           // [T]; loops inside the innermost one that moves the data space
+        std::vector<int> mover;           // [T]; the dimension of that loop, where it is one of a window; else -1
+
+        bool covers(const Order& other) const;
     };
 
     double distinct(int t, const double* points, bool box) const;
@@ -129,10 +139,13 @@ private:
     void find_steps(Crossing& crossing) const;
     Words moved_words(const Crossing& crossing, const Frame& frame, int level, int first, const Words& least) const;
     Words least_words(const Crossing& crossing, const Frame& frame, int level) const;
+    Dims innermost(const Frame& frame, int level) const;
     double bound(const Frame& frame, int level, double enough = -std::numeric_limits<double>::infinity()) const;
+    std::vector<int> moved(int level) const;
+    Order ordered(int level, const std::vector<std::uint8_t>& loops) const;
     const std::vector<Order>& orders(int level, Dims looping);
     bool fits(int level, const double* tile) const;
-    bool enter(int level, const double* factor, const Order& order);
+    bool enter(int level, const double* factor, const Order* order, Dims decided);
     bool start(const std::vector<LevelLoops>& outer);
     template <typename Visit>
     void each_child(int level, Visit visit);
@@ -149,15 +162,20 @@ private:
     Price price_;   // of which Metric::SHARE is the value
     int levels_, dims_, tensors_;
     double macs_ = 1;
+    Dims every_;    // all dimensions
     std::vector<std::uint8_t> plain_;             // [T]; tiles of any size lie side by side: no windows, no strides
     std::vector<Dims> own_, shared_, windows_;    // [T]; dimensions with ranks of their own; of windows; of several ranks
     std::vector<std::vector<std::vector<std::pair<std::size_t, double>>>> moves_;  // [T][D]; ranks that a point moves, and how far
     std::vector<std::uint8_t> place_;             // [L][D]; loops of a lesser place stand inside those of a greater one
     std::vector<std::vector<std::vector<Rank::Term>>> terms_;  // [T], by rank; without dimensions of ranks before, smallest step first
 
+    // By [L][T] and the spatial factors of a scheme, whose layouts are always the same.
+    std::map<std::pair<std::size_t, std::vector<double>>, Apart> apart_;
+
     // Of the scheme.
     Scheme scheme_;
     std::vector<double> scatter_;                 // [L][T]; receivers of one instance with words of their own, at least
+    std::vector<double> most_;                    // [L][D]; points of a level's tile without temporal loops outside
     std::vector<double> used_, per_block_;        // [L]; instances; accesses that a block of every instance takes
     std::vector<double> leaking_;                 // [L]; pJ per cycle
     std::vector<Crossing> crossings_;             // the innermost receiver first
@@ -167,13 +185,14 @@ private:
     int first_open_ = 0;                          // the innermost level that can have temporal loops
     std::vector<Dims> cheaper_;                   // [D]; dimensions whose loop, if innermost, moves a subset of the tiles
     bool loose_ = false;
-    std::vector<std::map<Dims, std::vector<Order>>> orders_;     // [L]
+    std::vector<std::map<Dims, std::vector<Order>>> orders_;     // [L]; by the loops of several iterations
+    // [L]; every order that one of these orders covers, by the loops of several iterations and that order
+    std::vector<std::map<std::pair<Dims, std::vector<std::uint8_t>>, std::vector<std::vector<std::uint8_t>>>> covered_;
 
     // Of the search.
     std::vector<Frame> frames_;                   // [L]
     std::vector<Loop> loops_;                     // the outermost first
     std::vector<LevelLoops> chosen_;              // [L]
-    std::set<std::vector<double>> permuted_;      // factors whose orders have been evaluated
     double limit_ = 0;
     std::size_t budget_ = 0, count_ = 0;
     Searched found_;
@@ -190,7 +209,6 @@ private:
     mutable std::vector<double> extents_;         // [R]; scratch
     struct Children {                             // scratch of the choices of one level's loops
         std::vector<std::vector<double>> options; // [D]
-        std::vector<std::size_t> digit;           // [D]
         std::vector<double> factor;               // [D]
     };
     std::vector<Children> children_;              // [L]

@@ -114,7 +114,6 @@ void add_proofs(py::module_& module) {
     py::class_<OneCall<Prover>>(module, "Prover")
         .def(py::init(&prover), py::keep_alive<1, 2>())
         .def("begin", one_call(&begin))
-        .def("neighbours", &Prover::neighbours)
         .def("divided", one_call(&divided))
         .def("search", one_call(&search));
     add_table(module, "ProductUnits", pair("known", &ProductUnits::known), pair("computes", &ProductUnits::computes),

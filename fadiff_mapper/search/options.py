@@ -27,7 +27,7 @@ ILLEGAL = _kernel.ILLEGAL
 SAME = _kernel.SAME
 """Values, in natural logarithms of a metric, that differ by less are those of equally good mappings."""
 
-AT_ONCE = 240_000
+AT_ONCE = 200_000
 """Parts and mappings of a short proof: enough for most layers, in about the time of the search that the proof ends."""
 
 

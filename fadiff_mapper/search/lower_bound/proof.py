@@ -15,6 +15,7 @@ import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 from math import inf
 from operator import contains, floordiv, mod
 from typing import Any
@@ -37,12 +38,8 @@ BUDGET = 20_000
 SURE = 20_000
 """Schemes that are bounded whatever the budget and the time, as nothing is proved before all schemes are bounded."""
 
-NEIGHBOURS = 3
-"""A part where n places of neighbours hand on words of windows counts for 1 + (n // NEIGHBOURS)^3 parts of a budget: it
-takes longer to bound, and few proofs with many such places end. Set by hand."""
-
-FAR, PART = 0.2, 1 / 8
-"""Gap above which a proof has a part of its budget, and that part, as few such proofs end within all of it."""
+SCHEME = 8
+"""Parts for which a scheme counts in a budget, as it takes longer to list and to bound."""
 
 TOLERANCE = _kernel.PROOF_TOLERANCE
 """Share by which a mapping must be better to count as better, as sums differ in their last bits."""
@@ -201,42 +198,40 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
 
     `unprovable` has nothing against the layer; `nest` is a legal mapping, one row. `gap` is the share by which the best
     mapping may exceed the least bound in the end. The proof ends with what it has once `over` is true, or when about
-    `budget` parts and mappings have been looked at, or `PART` of these with a gap above `FAR`; each counts for several
-    where neighbours hand on words of windows. Nothing is proved where these are not even all schemes, of which
+    `budget` parts and mappings have been looked at. Nothing is proved where these are not even all schemes, of which
     designs that leave every spatial loop free have millions.
     """
     value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums)
     heap: list[tuple[float, int, Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
     for scheme in schemes(space):
-        if parts >= SURE and (parts >= PART * budget or over()):
+        if parts >= SURE and (SCHEME * parts >= budget or over()):
             return MappingProof(value, nest, 0.0, parts, mappings)  # schemes without a bound may have any mapping
         parts += 1
         bound = core.begin(scheme.spatial, scheme.keep, [])     # for every layout
         if bound < value:
             heap.append((bound, number := number + 1, scheme, ()))
     heapq.heapify(heap)
-    spent, weight = parts, 1
+    spent = SCHEME * parts
     begun: Scheme | None = None  # the scheme that the core looks at
+    placed = cache(partial(layouts, space))
     stuck = inf  # least bound of mappings that were left out in parts that cannot be divided
-    while heap and heap[0][0] < (limit := value * (1 - TOLERANCE) / (1 + gap)) and not over() and spent <= (
-            budget if value <= (1 + FAR) * heap[0][0] else PART * budget):
+    while heap and heap[0][0] < (limit := value * (1 - TOLERANCE) / (1 + gap)) and not over() and spent <= budget:
         bound, _, scheme, outer = heapq.heappop(heap)
         if scheme is not begun:
-            bound = max(bound, core.begin(scheme.spatial, scheme.keep, layouts(space, scheme)))
-            begun, weight = scheme, 1 + (core.neighbours() // NEIGHBOURS) ** 3
+            bound = max(bound, core.begin(scheme.spatial, scheme.keep, placed(scheme)))
+            begun = scheme
             if bound >= limit:
                 continue
-        whole, least, found, bounded, evaluated, best = core.search(
-            outer, limit, int(min(BUDGET, (budget - spent) / weight)))
-        parts, mappings, spent = parts + bounded, mappings + evaluated, spent + weight * (bounded + evaluated)
+        whole, least, found, bounded, evaluated, best = core.search(outer, limit, int(min(BUDGET, budget - spent)))
+        parts, mappings, spent = parts + bounded, mappings + evaluated, spent + bounded + evaluated
         if best is not None:
             value, nest = found, Nest(*best)
         if whole:
             stuck = min(stuck, max(least, bound))
             continue
         bounded, children = core.divided(outer, min(limit, found))
-        parts, spent = parts + bounded, spent + weight * bounded
+        parts, spent = parts + bounded, spent + bounded
         for below, loops in children:
             heapq.heappush(heap, (max(below, bound), number := number + 1, scheme, (*outer, loops)))
     # what was left out reaches the limit, which only falls
@@ -263,15 +258,14 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
     value = value_of(layer, nest, metric)
     limit, core, levels = value * (1 - TOLERANCE) / (1 + gap), core_of(layer, space, metric), len(space.levels)
 
-    def divided(scheme: Scheme, placed: list[Layout], outer: Loops) -> list[dict[str, Any]]:
+    def divided(outer: Loops) -> list[dict[str, Any]]:
         parts = []
         for bound, loops in core.divided(outer, limit)[1]:
             inner = (*outer, loops)
             part: dict[str, Any] = {"bound": bound, "factors": list(map(int, loops.factors)), "order": loops.order}
             if len(inner) < levels - 1:
-                part["parts"] = divided(scheme, placed, inner)
+                part["parts"] = divided(inner)
             else:
-                core.begin(scheme.spatial, scheme.keep, placed)  # so that all orders are looked at, whatever was before
                 _, least, best, _, mappings, _ = core.search(inner, inf, ALL)
                 if least < limit or best < limit:
                     raise FadiffError("certificate: found a better mapping; accepted: the one that was proved")
@@ -281,11 +275,10 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
 
     found = []
     for scheme in schemes(space):
-        placed = layouts(space, scheme)
-        bound = core.begin(scheme.spatial, scheme.keep, placed)
+        bound = core.begin(scheme.spatial, scheme.keep, layouts(space, scheme))
         if bound < limit:
             spatial, keep = (np.reshape(values, (levels, -1)).tolist() for values in (scheme.spatial, scheme.keep))
-            found.append({"bound": bound, "spatial": spatial, "keep": keep, "parts": divided(scheme, placed, ())})
+            found.append({"bound": bound, "spatial": spatial, "keep": keep, "parts": divided(())})
     return {"version": 1, "metric": metric, "gap": gap, "value": value, "limit": limit,
             "bounds": dict(space.problem.bounds),
             "mapping": {**{name: getattr(nest, name)[..., 0].astype(int).tolist() for name in
