@@ -171,9 +171,12 @@ double Prover::begin(const Scheme& scheme) {
             for (int d = 0; d < dims_; ++d)
                 crossing.neighbours |= layer_.linked[next] && shared_[t] >> d & 1 && spatial(inner + 1, d) > 1;
             if (crossing.neighbours && placed()) {
-                const auto [cached, fresh] = apart_.try_emplace({next, scheme_.spatial});
-                if (fresh) cached->second = receivers_apart(inner + 1, t);
-                crossing.apart = cached->second;
+                const auto alike = [](const Layout& a, const Layout& b) { return a.order == b.order && a.on_y == b.on_y; };
+                auto& [placed, apart] = apart_[{next, scheme_.spatial}];
+                const std::vector<Layout>& now = scheme_.layouts;
+                if (!std::equal(placed.begin(), placed.end(), now.begin(), now.end(), alike))
+                    placed = now, apart = receivers_apart(inner + 1, t);
+                crossing.apart = apart;
             }
             if (inner >= 0 && inner < first_open_) find_steps(crossing);
             crossing.within.assign(levels_ - std::max(inner, 0), {1.0, 1.0});

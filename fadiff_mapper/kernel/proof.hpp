@@ -169,8 +169,8 @@ private:
     std::vector<std::uint8_t> place_;             // [L][D]; loops of a lesser place stand inside those of a greater one
     std::vector<std::vector<std::vector<Rank::Term>>> terms_;  // [T], by rank; without dimensions of ranks before, smallest step first
 
-    // By [L][T] and the spatial factors of a scheme, whose layouts are always the same.
-    std::map<std::pair<std::size_t, std::vector<double>>, Apart> apart_;
+    // By [L][T] and spatial factors of a scheme, with its layouts: the best-first search comes back to a scheme many times.
+    std::map<std::pair<std::size_t, std::vector<double>>, std::pair<std::vector<Layout>, Apart>> apart_;
 
     // Of the scheme.
     Scheme scheme_;

@@ -236,10 +236,12 @@ def test_a_hard_layer_is_searched_again_with_the_best_of_all_searches() -> None:
 
 
 @pytest.mark.parametrize(("changed", "again"), [
-    ({}, True), ({"searches": 1}, False), ({"extra_rounds": 0}, False), ({"chains_agreeing": 1}, False)])
+    ({}, True), ({"searches": 1}, False), ({"extra_rounds": 0}, False), ({"chains_agreeing": 1}, False),
+    ({"proof": 100}, True), ({"proof": 50_000}, False)])
 def test_too_few_chains_at_the_best_after_the_further_rounds_start_a_search_again(
         changed: dict[str, int], again: bool) -> None:
-    of = conv("simba_like")
+    """Unless a short proof leaves a small gap."""
+    of, changed = conv("simba_like"), {"proof": 0} | changed
     found = begun(of, SearchOptions(effort=replace(LITTLE, **changed)))  # type: ignore[arg-type]
     found.run()
     first = begun(of, SearchOptions(effort=replace(LITTLE, **changed | {"searches": 1})))  # type: ignore[arg-type]
