@@ -447,8 +447,8 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
     return {touched * repeated / receivers, sent / own, true};
 }
 
-// The bound of all mappings whose loops outside a level are those of a frame: the least of all loops that can be innermost,
-// or the first that is below `enough`.
+// The bound of all mappings whose loops outside a level are those of a frame: the least of all loops that can be innermost.
+// With `enough`: some number on the same side of it, below, or at least as large.
 double Prover::bound(const Frame& frame, int level, double enough) const {
     const bool some = frame.decided != every_;
     double energy = frame.energy, accessed = frame.accessed;
@@ -496,7 +496,7 @@ double Prover::bound(const Frame& frame, int level, double enough) const {
 }
 
 // Dimensions whose loop can be the innermost one within a level: as constraints say in one open level, any in several. None:
-// there is no loop, or it is not known whether its level has one. Leaves in `iterations_` those within, at most, by dimension.
+// no dimension that is decided loops there. Sets `iterations_`: of all loops within over each dimension, at most.
 Dims Prover::innermost(const Frame& frame, int level) const {
     Dims open = 0, first = 0;
     for (int d = 0; d < dims_; ++d) {
@@ -535,7 +535,8 @@ Prover::Order Prover::ordered(int level, const std::vector<std::uint8_t>& loops)
     return order;
 }
 
-// Whether another order of the same loops sends as much at least: it leaves no loop in place that this one does not.
+// Whether every data space crosses as often at least in another order of the same loops: there no loop leaves a data space in
+// place that does not here, and windows are moved by the same loops.
 bool Prover::Order::covers(const Order& other) const {
     for (std::size_t t = 0; t < idle.size(); ++t)
         if (other.idle[t] & ~idle[t]) return false;
@@ -654,7 +655,7 @@ bool Prover::enter(int level, const double* factor, const Order* order, Dims dec
 // Takes up the loops of the outermost levels; false where they do not fit.
 bool Prover::start(const std::vector<LevelLoops>& outer) {
     const auto alike = [&](const LevelLoops& loops) { return int(loops.factor.size()) == dims_; };
-    if (int(outer.size()) > levels_ || !std::all_of(outer.begin(), outer.end(), alike))
+    if (int(outer.size()) >= levels_ || !std::all_of(outer.begin(), outer.end(), alike))
         throw std::invalid_argument("loops of another layer");
     Frame& frame = frames_[levels_ - 1];
     frame.tile = bounds_;
@@ -676,7 +677,7 @@ bool Prover::start(const std::vector<LevelLoops>& outer) {
 }
 
 // Calls `visit(factor, order)` for the choices of a level's loops that fit, once they stand in the frame within. Loops are
-// decided over one dimension after the other; choices of which the first ones reach the limit by themselves are left out.
+// decided over one dimension after the other; choices that begin alike are left out where no mapping of them is below the limit.
 template <typename Visit>
 void Prover::each_child(int level, Visit visit) {
     auto& [options, factor] = children_[level];

@@ -90,7 +90,7 @@ private:
         double bound, step;    // iterations; points from one to the next
         bool several = false;  // may be split over levels: steps are multiples of `step`
 
-        // Built in place: a copy of a temporary waits for its stores.
+        // Built in place, as a copy would be read in other pieces than it was written, for which processors wait.
         Loop(int dim, int level, double bound, double step, bool several = false)
             : dim(dim), level(level), bound(bound), step(step), several(several) {}
     };
@@ -106,9 +106,9 @@ private:
         std::vector<double> reads, writes;  // [L]; words per instance that are decided
         bool loose = false;                 // mappings of these loops differ by more than is decided
         std::size_t loops = 0;              // of `loops_`
-        Dims decided = 0;                   // dimensions over which the loops of the next level further out are
-        // Before loops of the level are decided: dimensions whose loop can be the innermost one within, and the words of each
-        // crossing to a register below all open loops if the innermost loop goes over a dimension, [C][D].
+        Dims decided = 0;                   // dimensions over which the loop of the next level further out is decided
+        // For frames of the next level within of which only some dimensions are decided: dimensions whose loop can be the
+        // innermost one, and words of each crossing to a register below all open loops, by the innermost dimension, [C][D].
         Dims first = 0;
         std::vector<Words> moved;
     };

@@ -41,7 +41,7 @@ TIME_FOR_PROOF = 2.0
 ROUNDS_BEFORE_PROOF = 6
 """Rounds before the short proof: after more rounds the proof closes for no more layers."""
 
-NEAR = 0.5
+LARGEST_GAP = 0.5
 """Gap of a short proof up to which a search is not repeated, as the proof has looked for better mappings, too."""
 
 LOOK_EVERY = 0.03
@@ -235,7 +235,7 @@ class Refinement:
             chains.keep_strongest(effort.extra_chains)
             self.anneal(extra=True)
             met = chains.met + (met if chains.best_value >= before - SAME else 0)
-            if chains.agreed or met >= enough or (self.proof and self.proof.gap <= NEAR):
+            if chains.agreed or met >= enough or (self.proof and self.proof.gap <= LARGEST_GAP):
                 break
         if self.proof and self.proved:
             status = self.proof.claim
