@@ -459,7 +459,7 @@ class Checker:
         need(not claimed, "a part that is none")
 
     def check_mappings(self, state: State, part: Any) -> None:
-        """Evaluates a part whose loops are fixed: one mapping; if loose, every order that its own covers, and layout."""
+        """Evaluates a part whose loops are fixed: one mapping; if loose, every order its own covers, and layout."""
         (factors,) = self.factors(state)
         innermost = next(self.permitted(0, [d for d in self.dims if factors[d] > 1]))
         temporal, order = zip((factors, innermost), *state.outer, strict=True)
