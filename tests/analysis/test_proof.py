@@ -22,7 +22,7 @@ from fadiff_mapper import FadiffError, load, map_layer
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.cli import main
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
-from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints
+from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.inputs.spec.spec import METRICS, Spec
@@ -36,7 +36,7 @@ from fadiff_mapper.search.layer_family import first_of
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
 from fadiff_mapper.search.lower_bound.proof import Loops, Scheme, core_of, layouts, prove, schemes, unprovable
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.mapspace.build import build_mapspace
+from fadiff_mapper.search.mapspace.build import build_mapspace, orders_at
 from fadiff_mapper.search.options import EFFORTS, SearchOptions
 from fadiff_mapper.search.search_many import search_all
 
@@ -310,6 +310,21 @@ def test_a_proof_from_any_mapping_holds_of_the_best_one_known() -> None:
     assert first is not None
     proof = prove(task.layer, task.space, "edp", first, budget=100_000)
     assert proof.least <= math.exp(min(own.value for own in found)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("split", [None, 0, 1, 2])
+@pytest.mark.parametrize("fanout", [(4, 1), (1, 4), (4, 4)])
+def test_loops_of_one_iteration_lie_where_constraints_would_have_them_with_more(split: int | None,
+                                                                               fanout: tuple[int, int]) -> None:
+    """The chains go on from a mapping of the proof, and may give a loop more iterations where it lies."""
+    problem, (wide, high) = Problem("tiny", dict.fromkeys("CKPR", 2), SHAPES["conv1d"]), fanout
+    memory = StorageLevel("Memory", "DRAM", 1, 1, 1, 8, 1, 1, None)
+    arch = Architecture("tiny", (memory,), Arithmetic("MAC", "mac", wide * high, wide, high, 8))
+    space = build_mapspace(arch, problem, Constraints((LevelConstraints(spatial=LoopConstraint(split=split)),)))
+    wired = [d for d, name in enumerate(problem.dimensions) if space.levels[0].axes[name]]
+    allowed = {on_y for _, on_y in orders_at(space, 0, wired)}
+    found = [frozenset(d for d in wired if on_y[d]) for scheme in schemes(space) for _, on_y in layouts(space, scheme)]
+    assert found and allowed.issuperset(found)
 
 
 def test_a_scheme_without_layouts_is_not_searched() -> None:

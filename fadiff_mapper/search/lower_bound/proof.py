@@ -30,7 +30,7 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.assemble import percent_above, without_bound
-from fadiff_mapper.search.mapspace.build import MapSpace, orders_at, reachable
+from fadiff_mapper.search.mapspace.build import MapSpace, between_on_x, orders_at, reachable
 
 BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: about as long as its division takes."""
@@ -88,14 +88,24 @@ def schemes(space: MapSpace) -> Iterator[Scheme]:
 
 
 def layouts(space: MapSpace, scheme: Scheme) -> list[Layout]:
-    """Every layout of a scheme's spatial loops that the meshes have room for."""
+    """Every layout of a scheme's spatial loops that the meshes have room for.
+
+    Loops of one iteration lie where the constraints would have them with more, as a search may go on from there.
+    """
     dims = range(len(space.problem.dimensions))
     begun: list[tuple[Reach, Layout]] = [(frozenset({(1, 1)}), ((), ()))]  # units in use, and the levels further out
     for level in reversed(range(len(space.levels))):
         factors = scheme.spatial[level * len(dims):(level + 1) * len(dims)]
-        unit_loops = tuple(d for d in dims if factors[d] == 1)
-        own = [((*order, *unit_loops), tuple(d in on_y for d in dims), frozenset({_extents(factors, on_y)}))
-               for order, on_y in orders_at(space, 2 * level, [d for d in dims if factors[d] > 1])]
+        axes = [space.levels[level].axes[name] for name in space.problem.dimensions]
+        loops, split = space.levels[level].spatial, space.constraints.levels[level].spatial.split
+        on_x = len(dims) if split is None else between_on_x(split, len(loops.inner), len(loops.between))
+        single = tuple(d for d in dims if factors[d] == 1)
+        free = [d for d in single if axes[d] == "XY"]
+        own = []
+        for order, on_y in orders_at(space, 2 * level, [d for d in dims if factors[d] > 1]):
+            taken = sum(axes[d] == "XY" for d in order if d not in on_y)
+            along_y = on_y.union(free[on_x - taken:], (d for d in single if axes[d] == "Y"))
+            own.append(((*order, *single), tuple(d in along_y for d in dims), frozenset({_extents(factors, on_y)})))
         begun = [(wider, ((*order, *outer), (*on_y, *outer_on_y))) for reach, (outer, outer_on_y) in begun
                  for order, on_y, extents in own if (wider := _fitting(space, level, reach, extents))]
     return [layout for _, layout in begun]
