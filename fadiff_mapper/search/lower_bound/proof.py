@@ -271,7 +271,7 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
     def divided(outer: Loops) -> list[dict[str, Any]]:
         parts = []
         for bound, loops in core.divided(outer, inf)[1]:
-            if bound >= limit:  # the checker bounds every choice by itself, and none that begin alike
+            if bound >= limit:  # as the checker does, which bounds each choice by itself
                 continue
             inner = (*outer, loops)
             part: dict[str, Any] = {"bound": bound, "factors": list(map(int, loops.factors)), "order": loops.order}
