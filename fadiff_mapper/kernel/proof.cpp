@@ -521,8 +521,19 @@ std::vector<int> Prover::moved(int level) const {
     return found;
 }
 
-// An order of loops of several iterations at a level, the innermost first.
-Prover::Order Prover::ordered(int level, const std::vector<std::uint8_t>& loops) const {
+// Those of some dimensions that have loops of several iterations.
+static std::vector<std::uint8_t> looping_of(const std::vector<std::uint8_t>& names, Dims looping) {
+    std::vector<std::uint8_t> loops;
+    std::copy_if(names.begin(), names.end(), std::back_inserter(loops), [&](std::uint8_t d) { return looping >> d & 1; });
+    return loops;
+}
+
+// The loops of several iterations at a level, innermost first, with those in between that constraints leave open as given.
+Prover::Order Prover::ordered(int level, Dims looping, const std::vector<std::uint8_t>& between) const {
+    std::vector<std::uint8_t> loops = looping_of(open_.inner[level], looping);
+    const std::vector<std::uint8_t> outer = looping_of(open_.outer[level], looping);
+    loops.insert(loops.end(), between.begin(), between.end());
+    loops.insert(loops.end(), outer.begin(), outer.end());
     Order order{loops, std::vector<Dims>(tensors_), std::vector<int>(tensors_, -1)};
     for (const int t : moved(level))
         for (const std::uint8_t d : loops) {
@@ -548,21 +559,12 @@ const std::vector<Prover::Order>& Prover::orders(int level, Dims looping) {
     auto [cached, fresh] = orders_[level].try_emplace(looping);
     std::vector<Order>& result = cached->second;
     if (!fresh) return result;
-    const auto loops_of = [&](const std::vector<std::uint8_t>& names) {
-        std::vector<std::uint8_t> loops;
-        for (std::uint8_t d : names)
-            if (looping >> d & 1) loops.push_back(d);
-        return loops;
-    };
-    const auto inner = loops_of(open_.inner[level]), between = loops_of(open_.between[level]), outer = loops_of(open_.outer[level]);
+    const std::vector<std::uint8_t> between = looping_of(open_.between[level], looping);
     std::vector<int> sent = moved(level), windowed;
     for (const int t : sent)
         if (shared_[t] & looping) windowed.push_back(t);
     const auto add = [&](const std::vector<std::uint8_t>& middle) {
-        std::vector<std::uint8_t> loops = inner;
-        loops.insert(loops.end(), middle.begin(), middle.end());
-        loops.insert(loops.end(), outer.begin(), outer.end());
-        const Order added = ordered(level, loops);
+        const Order added = ordered(level, looping, middle);
         if (std::any_of(result.begin(), result.end(), [&](auto& other) { return other.covers(added); })) return;
         result.erase(std::remove_if(result.begin(), result.end(), [&](auto& other) { return added.covers(other); }), result.end());
         result.push_back(added);
@@ -803,20 +805,14 @@ void Prover::permute(int level, Mapping& mapping) {
     const Dims looping = mapping.looping[2 * level + 1];
     auto [cached, fresh] = covered_[level].try_emplace({looping, chosen_[level].order});
     if (fresh) {
-        const auto looping_of = [&](const std::vector<std::uint8_t>& names) {
-            std::vector<std::uint8_t> loops;
-            std::copy_if(names.begin(), names.end(), std::back_inserter(loops), [&](std::uint8_t d) { return looping >> d & 1; });
-            return loops;
-        };
-        const Order chosen = ordered(level, looping_of(chosen_[level].order));
-        const auto inner = looping_of(open_.inner[level]), outer = looping_of(open_.outer[level]);
-        auto between = looping_of(open_.between[level]);
+        const auto& all = orders(level, looping);
+        const auto chosen = std::find_if(all.begin(), all.end(), [&](const Order& one) { return one.order == chosen_[level].order; });
+        auto between = looping_of(open_.between[level], looping);
         std::sort(between.begin(), between.end());
         do {
-            std::vector<std::uint8_t> loops = inner;
-            loops.insert(loops.end(), between.begin(), between.end());
-            loops.insert(loops.end(), outer.begin(), outer.end());
-            if (!chosen.covers(ordered(level, loops))) continue;
+            const Order one = ordered(level, looping, between);
+            if (!chosen->covers(one)) continue;
+            std::vector<std::uint8_t> loops = one.order;
             for (int d = 0; d < dims_; ++d)
                 if (!(looping >> d & 1)) loops.push_back(std::uint8_t(d));
             cached->second.push_back(loops);

@@ -142,7 +142,7 @@ private:
     Dims innermost(const Frame& frame, int level) const;
     double bound(const Frame& frame, int level, double enough = -std::numeric_limits<double>::infinity()) const;
     std::vector<int> moved(int level) const;
-    Order ordered(int level, const std::vector<std::uint8_t>& loops) const;
+    Order ordered(int level, Dims looping, const std::vector<std::uint8_t>& between) const;
     const std::vector<Order>& orders(int level, Dims looping);
     bool fits(int level, const double* tile) const;
     bool enter(int level, const double* factor, const Order* order, Dims decided);
