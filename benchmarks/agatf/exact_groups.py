@@ -26,7 +26,6 @@ from fadiff_mapper.network.options import layer_search
 from fadiff_mapper.network.planning import SHORT, PlanningRun, evaluated
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.result import EvaluatedGroup
-from fadiff_mapper.network.tile_mappings import LIGHT, THOROUGH
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.workload import Workload
 
@@ -74,23 +73,23 @@ def space_task(workload: Workload, design: str, seed: int = 0, saved: Checkpoint
 
 
 def space_group(task: SpaceTask, segment: Segment) -> SpaceGroup:
-    """Evaluates the candidate of a segment with the best estimate; thoroughly, where it falls short of that."""
+    """Evaluates the candidate of a segment with the best estimate; with all strategies where it falls short."""
     run, price, start = task.run, task.run.price, time.process_time()
     found = candidates(run.compiled(segment), price, inf)
     if not found:
         nothing = run.alone[segment.nodes[0]]
         return SpaceGroup(nothing, None, 0, time.process_time() - start)
-    best, searches = _evaluated(task, found[0], thorough=False), 1
+    best, searches = _evaluated(task, found[0], compared=False), 1
     if best is None or price(best.point) > (1 + SHORT) * price(found[0].estimate):
-        again, searches = _evaluated(task, found[0], thorough=True), 2
+        again, searches = _evaluated(task, found[0], compared=True), 2
         best = min((group for group in (best, again) if group), key=lambda group: price(group.point), default=None)
     return SpaceGroup(found[0].estimate, best.point if best else None, searches, time.process_time() - start)
 
 
-def _evaluated(task: SpaceTask, candidate: Candidate, thorough: bool) -> EvaluatedGroup | None:
+def _evaluated(task: SpaceTask, candidate: Candidate, compared: bool) -> EvaluatedGroup | None:
     """Searches the tiles of a candidate; strategies of other groups are not known."""
     task.run.memory.strategies.clear()
-    return evaluated(task.run, [candidate], task.run.price, THOROUGH if thorough else LIGHT)[0]
+    return evaluated(task.run, [candidate], task.run.price, compared)[0]
 
 
 def space_with(task: SpaceTask, groups: tuple[SpaceGroup, ...]) -> FusionSpace:

@@ -168,11 +168,11 @@ class LevelLoops:
 class Prover:
     """Bounds parts of a map space and searches them; `outer` are the loops of the outermost levels.
 
-    Built with the bounds, what is open in time, the metric, and energy and cycles of the network of a share.
+    Built with the bounds, what is open in time, the metric, energy and cycles of the network of a share, and the room.
     """
 
     def __init__(self, layer: Layer, bounds: list[float], open: OpenLoops, metric: Metric,
-                 sums: tuple[float, float]) -> None: ...
+                 sums: tuple[float, float], room_words: np.ndarray | None, room_counted: np.ndarray | None) -> None: ...
     # Takes up a scheme: spatial factors [L * D], levels that keep each data space [L * T], layouts. Returns its bound.
     def begin(self, spatial: Sequence[float], keep: Sequence[bool],
               layouts: Sequence[tuple[Sequence[int], Sequence[bool]]]) -> float: ...

@@ -13,13 +13,20 @@ constexpr double INF = std::numeric_limits<double>::infinity();
 // Orders of loops of one choice of factors that are evaluated; the choice of more stays open.
 constexpr double MOST_ORDERS = 40'000;
 
-Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric, const Price& price)
+Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric, const Price& price,
+               const RoomColumns& room)
     : layer_(layer), bounds_(std::move(bounds)), open_(std::move(open)), metric_(metric), price_(price), levels_(layer.levels),
       dims_(layer.dims), tensors_(layer.tensors), plain_(tensors_), own_(tensors_), shared_(tensors_), windows_(tensors_),
       place_(std::size_t(levels_) * dims_), scatter_(std::size_t(levels_) * tensors_), most_(std::size_t(levels_) * dims_), used_(levels_), per_block_(levels_), leaking_(levels_),
       fixed_reads_(levels_), fixed_writes_(levels_), cheaper_(dims_), orders_(levels_), covered_(levels_),
       chosen_(levels_, LevelLoops{std::vector<double>(dims_, 1.0), std::vector<std::uint8_t>(dims_)}), work_(layer), reads_(levels_), writes_(levels_), iterations_(dims_),
       children_(levels_, {std::vector<std::vector<double>>(dims_), std::vector<double>(dims_)}) {
+    if (room.words) {
+        free_.assign(room.words, room.words + levels_);
+        counted_.assign(room.counted, room.counted + std::size_t(levels_) * tensors_);
+        room_.emplace(layer_);
+        for (int lane = 0; lane < LANES; ++lane) lay_room(room, 0, lane, *room_);
+    }
     reach_.resize(std::size_t(levels_) * dims_);
     every_ = (Dims(1) << dims_) - 1;
     for (double bound : bounds_) macs_ *= bound;
@@ -606,10 +613,15 @@ const std::vector<Prover::Order>& Prover::orders(int level, Dims looping) {
 // Whether a level has room for the tiles that it keeps.
 bool Prover::fits(int level, const double* tile) const {
     if (layer_.level[level].usable < 0) return true;
-    double words = 0;
-    for (int t = 0; t < tensors_; ++t)
-        if (scheme_.keep[std::size_t(level) * tensors_ + t]) words += layer_.in_words(level, t, volume(layer_.spaces[t], tile), true);
-    return words <= layer_.level[level].usable;
+    double words = 0, counted = 0;
+    for (int t = 0; t < tensors_; ++t) {
+        const std::size_t cell = std::size_t(level) * tensors_ + t;
+        if (!scheme_.keep[cell]) continue;
+        const double own = layer_.in_words(level, t, volume(layer_.spaces[t], tile), true);
+        words += own;
+        if (room_ && counted_[cell]) counted += own;
+    }
+    return words <= layer_.level[level].usable && (!room_ || counted <= free_[level]);
 }
 
 // The frame of the level within, once a level's loops over the dimensions `decided` are; false where its tile does not fit.
@@ -835,7 +847,7 @@ void Prover::flush() {
     for (std::size_t i = 0; i < waiting_.size(); ++i) given[i] = &waiting_[i];
     pack_mappings(layer_, given, int(waiting_.size()), work_.pack);
     Scores scores[LANES];
-    evaluate(layer_, nullptr, 0, work_, scores);
+    evaluate(layer_, room_ ? &*room_ : nullptr, 0, work_, scores);
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
         const double own = value(scores[i].energy, scores[i].cycles, scores[i].last_level_accesses);
         if (!scores[i].legal || own >= limit_) continue;

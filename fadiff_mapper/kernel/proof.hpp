@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "columns.hpp"
 #include "evaluate.hpp"
 #include "map_space.hpp"
 
@@ -53,7 +54,9 @@ struct Searched {
 
 class Prover {
 public:
-    Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric, const Price& price);
+    // `room`: of one mapping; none: the whole capacity.
+    Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric, const Price& price,
+           const RoomColumns& room = {});
 
     // Takes up the parts of a scheme. Returns the bound of all its mappings; infinite where there is none.
     double begin(const Scheme& scheme);
@@ -160,6 +163,9 @@ private:
     OpenLoops open_;
     Metric metric_;
     Price price_;   // of which Metric::SHARE is the value
+    std::vector<double> free_;             // [L]; words that may be filled beside other tensors; none: all
+    std::vector<std::uint8_t> counted_;    // [L][T]; whether a data space needs some of them
+    std::optional<RoomPack> room_;         // the same in every lane
     int levels_, dims_, tensors_;
     double macs_ = 1;
     Dims every_;    // all dimensions

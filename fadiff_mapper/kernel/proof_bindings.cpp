@@ -18,7 +18,8 @@ void check_order(const std::uint8_t* order, std::size_t size, int dims, const ch
 }
 
 std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric,
-                                        std::pair<double, double> sums) {
+                                        std::pair<double, double> sums, const Given<double>& words,
+                                        const Given<bool>& counted) {
     const std::size_t levels = layer.levels, dims = layer.dims;
     check(bounds.size() == dims && open.factors.size() == levels * dims, "loops");
     check(sums.first > 0 && sums.second > 0, "sums");
@@ -31,7 +32,7 @@ std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> 
         check_order(all.data(), all.size(), layer.dims, "orders");
     }
     return std::make_unique<OneCall<Prover>>(layer, std::move(bounds), std::move(open), metric,
-                                             Price{sums.first, sums.second});
+                                             Price{sums.first, sums.second}, rooms_of(layer, words, counted, 1));
 }
 
 double begin(Prover& prover, std::vector<double> spatial, Names keep, const std::vector<std::pair<Names, Names>>& layouts) {

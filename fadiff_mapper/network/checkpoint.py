@@ -29,7 +29,7 @@ from fadiff_mapper.inputs.yaml.located import with_places
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.network.options import NetworkOptions
-from fadiff_mapper.network.tile_mappings import TileEffort
+from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
 
@@ -136,9 +136,10 @@ class Checkpoint:
         return Where(str(self.file), None, ".".join(keys))
 
 
-def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], effort: TileEffort) -> str:
-    """Hashes a batch of groups, without their mappings, and how these are searched: effort, and the network's sums."""
-    return _digest([groups, sums, effort.options.as_dict(), effort.deep and effort.deep.as_dict()])
+def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], options: SearchOptions, compared: bool) -> str:
+    """Hashes a batch of groups, without their mappings, the network's sums, and how these are searched: the options,
+    and whether strategies are compared."""
+    return _digest([groups, sums, options.as_dict(), compared])
 
 
 def _digest(content: Any) -> str:

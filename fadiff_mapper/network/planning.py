@@ -6,11 +6,11 @@ long ones are rarely worth a group: enumerating the candidates of all of them ca
 
 Method. Best first, with optimism: the plan that would be best if all estimates held (`partition`, a shortest path over
 exact and estimated groups) is evaluated, again and again, until it consists of evaluated groups only. A group that
-falls short of its estimate is searched for longer, then proposed again in smaller tiles; one that is faster corrects
-the estimates of its layers, and candidates of segments with these layers are enumerated once more. Then tile sizes and
-mappings of the plan's groups are refined. The bound on all plans (`network_bound`) names the tile sizes at which it is
-least: these are evaluated, too, as an estimate may be too high and a grid too coarse. At last, tensors stay on the chip
-from group to group where that pays (`lasting_tensors`).
+falls short of its estimate is searched with all strategies (`tile_mappings`), then proposed again in smaller tiles; one
+that is faster corrects the estimates of its layers, and candidates of segments with these layers are enumerated once
+more. The bound on all plans (`network_bound`) names the tile sizes at which it is least: these are evaluated, too, as
+an estimate may be too high and a grid too coarse. Where the plan may still be far from the best, tile sizes of its
+groups are refined. At last, tensors stay on the chip from group to group where that pays (`lasting_tensors`).
 
 Enumeration (`fusion.candidates`). Candidates are enumerated of the segments of the plan that would be best if each
 segment cost its bound, until it is enumerated, and then its best candidate: if estimates hold, a better plan needs no
@@ -78,7 +78,7 @@ from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.result import EvaluatedGroup
-from fadiff_mapper.network.tile_mappings import LIGHT, THOROUGH, TileEffort, TileMemory, strategies_known, with_mappings
+from fadiff_mapper.network.tile_mappings import SEARCH, TileMemory, strategies_known, with_mappings
 from fadiff_mapper.search.lower_bound.assemble import gap_above
 from fadiff_mapper.search.map_layers import with_lower_bounds
 from fadiff_mapper.search.result import Result
@@ -93,7 +93,7 @@ mapped; and then again; and in which plans are bounded: a limit which enumeratio
 by hand."""
 
 SHORT = 0.04
-"""The part by which a group may fall short of its estimate before its mappings are searched for longer. By hand."""
+"""The part by which a group may fall short of its estimate before strategies are compared for it. By hand."""
 
 ENOUGH = 0.02
 """Gap down to which all plans are bounded where none is asked for, as most of the work goes into its last percent."""
@@ -144,7 +144,7 @@ class SegmentState:
     segment: Segment
     waiting: list[Candidate] = field(default_factory=list)  # candidates with an estimate only, the best first
     tried: list[FusedGroup] = field(default_factory=list)  # groups that were evaluated
-    searched: list[FusedGroup] = field(default_factory=list)  # evaluated groups with thoroughly searched tiles
+    compared: list[FusedGroup] = field(default_factory=list)  # evaluated groups with the best strategies of their tiles
     exact: list[EvaluatedGroup] = field(default_factory=list)  # the groups that can run, with their exact cost
     narrowed: int = 0  # how many of the candidates were proposed again in smaller tiles
     listed_for: tuple[LayerBase, ...] = ()  # its layers as they were known when its candidates were enumerated
@@ -163,8 +163,8 @@ class SegmentState:
         return best if best and price(best.estimate) < self.least(price) else None
 
     def promising(self, price: NetworkPrice) -> Candidate | None:
-        """Of the groups that can run and were not searched thoroughly, the one with the best estimate."""
-        return min((group.candidate for group in self.exact if group.candidate.group not in self.searched),
+        """Of the groups that can run and whose strategies were not compared, the one with the best estimate."""
+        return min((group.candidate for group in self.exact if group.candidate.group not in self.compared),
                    key=lambda candidate: price(candidate.estimate), default=None)
 
 
@@ -312,20 +312,21 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
             _evaluate_hopeful(run)
         if not unlisted(run):
             break
-    _refine_groups(run, {part.nodes for part in best_known_plan(run)})
     asked = run.options.gap
     if (bounded or asked is not None) and not (run.cut or run.late()):
         most, gap = (MOST_WORK, ENOUGH) if asked is None else (inf, asked)
         bound_plans(run, most, run.over_in(LISTING), run.value(best_known_plan(run)) / (1 + gap))
     _evaluate_least(run)
-    _search_promising(run)
+    if run.least is None or run.value(best_known_plan(run)) > (1 + ENOUGH) * run.least:
+        _refine_groups(run, {part.nodes for part in best_known_plan(run)})
+    _compare_strategies(run)
     return tuple(_with_lasting_tensors(run, best_known_plan(run)))
 
 
 def _evaluate_hopeful(run: PlanningRun) -> None:
     """Evaluates the plan that would be best if estimates held, until it consists of evaluated groups."""
     while not run.over() and (picked := _candidates_of(_hoped_plan(run, lambda state: state.hopeful(run.price)))):
-        evaluate_candidates(run, picked, LIGHT, "groups")
+        evaluate_candidates(run, picked, "groups")
 
 
 def _candidates_of(plan: Sequence[CoverPart[Any]]) -> list[Candidate]:
@@ -434,20 +435,21 @@ def _hoped_plan(run: PlanningRun, promise: Callable[[SegmentState], Candidate | 
 
 # Exact evaluation and what follows from it.
 
-def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileEffort, stage: str) -> None:
+def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], stage: str, *, compared: bool = False) -> None:
     """Evaluates candidates exactly, adds those that can run, and follows up on those that fall short.
 
-    Estimates of layers are corrected that a group runs in fewer cycles than their mappings by themselves.
+    Estimates of layers are corrected that a group runs in fewer cycles than their mappings by themselves. `compared` is
+    as of `with_mappings`.
     """
     if run.over() or not chosen:
         return
-    pairs = list(zip(chosen, evaluated(run, chosen, run.price, effort), strict=True))
+    pairs = list(zip(chosen, evaluated(run, chosen, run.price, compared), strict=True))
     for candidate, group in pairs:
         state = run.known[candidate.segment.key]
         state.waiting = [other for other in state.waiting if other is not candidate]
         state.tried += [candidate.group] if candidate.group not in state.tried else []
         state.exact += [group] if group is not None else []
-        state.searched += [candidate.group] if effort.deep else []
+        state.compared += [candidate.group] if compared else []
     run.note(stage, best_known_plan(run))
     for candidate, group in pairs:
         if group is None:
@@ -465,8 +467,8 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
     short = [candidate for candidate, group in pairs
              if (group is None or price(group.point) > (1 + SHORT) * price(candidate.estimate))
              and price(candidate.estimate) < run.known[candidate.segment.key].least(price)]
-    new = {} if effort.deep else {id(candidate): candidate for candidate in short
-                                  if not strategies_known(candidate.group, run.memory.strategies)}
+    new = {} if compared else {id(candidate): candidate for candidate in short
+                               if not strategies_known(candidate.group, run.memory.strategies)}
     for candidate in short:
         state = run.known[candidate.segment.key]
         if id(candidate) not in new and state.narrowed < NARROWED:  # again, in smaller tiles
@@ -474,24 +476,26 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
             if halved:
                 propose(run, state, [min(halved, key=lambda other: price(other.estimate))])
                 state.narrowed += 1
-    evaluate_candidates(run, list(new.values()), THOROUGH, stage)
+    evaluate_candidates(run, list(new.values()), stage, compared=True)
 
 
 def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice,
-              effort: TileEffort) -> list[EvaluatedGroup | None]:
+              compared: bool) -> list[EvaluatedGroup | None]:
     """Maps all tiles of some candidates and evaluates them exactly. Every tile minimises its share in the network.
 
     Mappings that the checkpoint knows are not searched again. Returns for every candidate the group with mappings and
     cost, or None if it cannot run.
     """
-    groups, effort = [candidate.group for candidate in chosen], effort.of(run.options.seed, run.options.workers)
-    batch = batch_key(groups, price.sums, effort) if run.saved.file else ""
+    groups = [candidate.group for candidate in chosen]
+    options = replace(SEARCH, seed=run.options.seed, threads=run.options.workers)
+    batch = batch_key(groups, price.sums, options, compared) if run.saved.file else ""
     if kept := run.saved.mapped(batch, groups):
         mapped, strategies = kept
         run.memory.strategies.update(strategies)
     else:
         specs = [[run.by_node[name].spec for name in candidate.segment.nodes] for candidate in chosen]
-        mapped = with_mappings(run.hardware, groups, specs, price.sums, effort, run.over, run.memory)
+        mapped = with_mappings(run.hardware, groups, specs, price.sums, options, compared=compared, stopped=run.over,
+                               memory=run.memory)
         if not run.over():
             run.saved.keep_mapped(batch, mapped, run.memory.strategies)
     return _with_costs(run, chosen, mapped)
@@ -511,7 +515,7 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
     used = {state.segment.key: state for nodes, state in run.by_nodes.items() if nodes in planned}
     price = run.price
     evaluate_candidates(run, [candidate for state in used.values() for candidate in state.waiting[:NEAR]
-                              if price(candidate.estimate) < (1 + NEARLY) * state.least(price)], LIGHT, REFINED)
+                              if price(candidate.estimate) < (1 + NEARLY) * state.least(price)], REFINED)
     for above in (0.0, NEARLY):     # neighbours that promise to be better, then those that still could be
         climbing = dict.fromkeys(used, inf)
         for _ in range(CLIMBS):
@@ -527,7 +531,7 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
                     found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
                 near += [candidate for candidate in found if candidate.group not in state.tried
                          and price(candidate.estimate) < (1 + above) * state.least(price)]
-            evaluate_candidates(run, near, LIGHT, REFINED)
+            evaluate_candidates(run, near, REFINED)
 
 
 def _evaluate_least(run: PlanningRun) -> None:
@@ -549,12 +553,12 @@ def _evaluate_least(run: PlanningRun) -> None:
             found += [candidate for candidate in candidates_along(
                 run.compiled(group.segment), tuple(sizes), price, [tuple(sizes.values())])
                 if candidate.group not in state.tried and price(candidate.estimate) < limit]
-        evaluate_candidates(run, distinct(found), THOROUGH, REFINED)
+        evaluate_candidates(run, distinct(found), REFINED, compared=True)
 
 
-def _search_promising(run: PlanningRun) -> None:
-    """Searches thoroughly the groups of the plan that would be best if groups kept the promise of their estimates,
-    until it has none left: a short search of a hard tile may miss most of what a group saves."""
+def _compare_strategies(run: PlanningRun) -> None:
+    """Compares the strategies of the groups of the plan that would be best if groups kept the promise of their
+    estimates, until it has none left: a tile in another strategy may miss most of what a group saves."""
     while not run.over():
         hoped, plan = _hoped_plan(run, lambda state: state.promising(run.price)), best_known_plan(run)
         planned = {part.nodes for part in plan}
@@ -562,7 +566,7 @@ def _search_promising(run: PlanningRun) -> None:
         picked = _candidates_of([part for part in hoped if worth or part.nodes in planned])
         if not picked:
             return
-        evaluate_candidates(run, picked, THOROUGH, REFINED)
+        evaluate_candidates(run, picked, REFINED, compared=True)
 
 
 # Tensors that stay on the chip from group to group.
@@ -643,7 +647,7 @@ def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],
     known = _with_costs(run, candidates, [one.group for one in candidates])
     short = [index for index, (one, group) in enumerate(zip(candidates, known, strict=True))
              if group is None or price(group.point) > (1 + SHORT) * price(one.estimate)]
-    for index, other in zip(short, evaluated(run, [candidates[index] for index in short], price, THOROUGH),
+    for index, other in zip(short, evaluated(run, [candidates[index] for index in short], price, True),
                             strict=True):
         known[index] = min((group for group in (known[index], other) if group is not None),
                            key=lambda group: price(group.point), default=None)

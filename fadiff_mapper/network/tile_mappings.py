@@ -12,40 +12,38 @@ outermost level keeps every data space again, so that `timeloop-model` runs it a
 
 Strategies. How an intermediate is finished has no single best answer: all sums at once, each inside the home level, or
 in turn. Searching every tile in all ways takes three times as long, and one way is the best for nearly all tiles of a
-layer. A thorough search compares all strategies of a layer in short searches, goes deep into those that come close to
-the best, and notes the best one. From then on tiles of the layer are searched with that one, and where nothing has been
-compared with the first; with the others only where it has no legal mapping.
+layer. A comparison searches all strategies of a layer and notes the best one. From then on tiles of the layer are
+searched with that one, and where nothing has been compared with the first; with the others only where it has no legal
+mapping.
 
-Rooms. Almost half of the searches differ from an earlier one in the room left to the tile alone, beside operands of
-other layers that stay on the chip. So each tile is searched first with the capacity of every level rounded down to a
-power of two above its room, and the result is shared. A mapping found there that fits the tile's own room is taken, as
-more room only adds mappings; where none is legal there, none is taken to be so in less. Only tiles that it does not fit
-are searched in their own room. Candidates share many tiles, so that every outcome is kept for as long as the run lasts.
-It depends on the tile alone, not on searches before it, so that a resumed run comes to the same plan.
+Proofs. A few rounds of a search find a good mapping of a tile, and a short proof (`search.lower_bound.proof`) the best
+one, sooner than more rounds would.
+
+Candidates share many tiles, so that every outcome is kept for as long as the run lasts. It depends on the tile alone,
+not on searches before it, so that a resumed run comes to the same plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from math import ceil, floor, inf, log, prod
+from math import ceil, inf, prod
 
 import numpy as np
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
 from fadiff_mapper.fusion.estimates import sum_level
 from fadiff_mapper.fusion.group_cost import TileEvaluations
 from fadiff_mapper.fusion.tile_steps import resident_words, space_of
-from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import KnownLayers, shared_layer
 from fadiff_mapper.model.legality import Room
-from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.search.best_so_far import SearchOutcome
@@ -53,35 +51,8 @@ from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import EFFORTS, SearchOptions
 from fadiff_mapper.search.search_many import search_all
 
-CLOSE = 0.35
-"""Logarithm of the metric by which a strategy may be worse than the best one and yet be searched again: the short
-search of a hard tile misses its best mapping by nearly as much."""
-
-STEP = 2
-"""The factor between two capacities in which tiles are searched first: a finer step shares fewer searches."""
-
-
-@dataclass(frozen=True)
-class TileEffort:
-    """Effort of the searches of tiles."""
-
-    options: SearchOptions  # effort of a search
-    # in a thorough search, which compares all strategies of layers whose best one is not known yet, the effort of a
-    # second search of those that come close to the best; None takes one strategy that has a legal mapping
-    deep: SearchOptions | None = None
-
-    def of(self, seed: int, threads: int) -> TileEffort:
-        """The effort with a seed and a number of threads."""
-        return replace(self, options=replace(self.options, seed=seed, threads=threads),
-                       deep=self.deep and replace(self.deep, seed=seed, threads=threads))
-
-
-LIGHT = TileEffort(SearchOptions(effort="light"))
-"""Effort for the tiles of candidates, most of which end up in no plan."""
-
-THOROUGH = replace(LIGHT, deep=SearchOptions(effort=replace(EFFORTS["light"], chains=40, rounds=60, neighbours=12,
-                                                            chains_agreeing=8)))
-"""Effort for the tiles of groups that fall short of their estimate: the hardest tile decides a plan."""
+SEARCH = SearchOptions(effort=replace(EFFORTS["light"], proof=20_000))
+"""Search of a tile: on most designs proofs of tiles look at less than a tenth of these parts and mappings."""
 
 
 class TileStrategy(Enum):
@@ -120,18 +91,16 @@ class ResidentTile:
     shares: tuple[tuple[int, str, int], ...] = ()
 
 
-SearchKey = tuple[Hashable, TileStrategy, tuple[float, ...]]
-"""`TileShape.key` of a tile, the strategy of a search of it, and the room in which it is searched."""
-
-TileOutcomes = dict[SearchOptions, dict[SearchKey, "SearchOutcome | None"]]
-"""Outcomes of searches, without their histories, by effort and tile; None where a tile contradicts its constraints."""
+TileOutcomes = dict[tuple[Hashable, TileStrategy], "SearchOutcome | None"]
+"""Outcomes of searches, without their histories, by `TileShape.key` and strategy; None where a tile contradicts its
+constraints."""
 
 
 @dataclass
 class TileMemory:
-    """What all searches of tiles of one network on one design share."""
+    """What all searches of tiles of one network on one design share, all with the same options."""
 
-    # name of the best strategy of each layer, by `TileShape.layer`, where a thorough search has compared them
+    # name of the best strategy of each layer, by `TileShape.layer`, where they have been compared
     strategies: dict[str, str] = field(default_factory=dict)
     outcomes: TileOutcomes = field(default_factory=dict)  # outcomes of the searches made so far
     evaluations: TileEvaluations = field(default_factory=TileEvaluations)  # exact evaluations of tiles made so far
@@ -168,36 +137,28 @@ class TileShape:
     shape: tuple[int, ...]  # extents of the tile, in the order of the layer's dimensions
     spec: Spec  # the tile on its design
     layer: str  # equal for layers whose tiles have the same best strategy
-    key: Hashable  # equal for tiles whose searches are the same but for their room
+    key: Hashable  # equal for tiles whose searches are the same
     room: tuple[float, ...]  # words of every level that are left for the tile, innermost level first
     strategies: tuple[TileStrategy, ...]  # the strategies that could fit
     held: tuple[ResidentTile, ...]  # the data spaces that lie in a level while the tile runs
     sums: tuple[float, float]  # energy and cycles of the network; the tile minimises its share in both
     prepared: tuple[PreparedLayer, str]  # the whole layer prepared for evaluation, and its text
 
-    def task(self, strategy: TileStrategy, room: tuple[float, ...], memory: TileMemory) -> MappingTask:
-        """The search with one strategy in some room, words of every level."""
+    def task(self, strategy: TileStrategy, memory: TileMemory) -> MappingTask:
+        """The search with one strategy."""
         layer, text = self.prepared
-        return mapping_task(self.spec, memory.constrained(self.spec, text, self.held, strategy),
-                            room=Room(np.array(room), self.counted), sums=self.sums,
-                            layer=layer.resized(self.spec.problem))
-
-    @property
-    def counted(self) -> np.ndarray:
-        """[L, T]. Whether a data space takes words of the room of a level: not where it lies anyway."""
+        # a data space takes no words of the room where it lies anyway
         lying = {(resident.level, resident.space) for resident in self.held if not resident.apart}
-        return np.array([[(level, name) not in lying for name in self.spec.problem.dataspace_names()]
-                         for level in range(len(self.room))])
-
-    def fits(self, nest: Nest) -> bool:
-        """Whether a mapping, a nest of one row, runs in the tile's own room."""
-        room = Room(np.array(self.room)[:, None], self.counted[..., None])
-        return bool(score(self.prepared[0], nest, room=room).legal[0])
+        counted = np.array([[(level, name) not in lying for name in self.spec.problem.dataspace_names()]
+                            for level in range(len(self.room))])
+        return mapping_task(self.spec, memory.constrained(self.spec, text, self.held, strategy),
+                            room=Room(np.array(self.room), counted), sums=self.sums,
+                            layer=layer.resized(self.spec.problem))
 
 
 def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
-                  sums: tuple[float, float], effort: TileEffort, stopped: Callable[[], bool] = lambda: False,
-                  memory: TileMemory | None = None) -> list[FusedGroup | None]:
+                  sums: tuple[float, float], options: SearchOptions = SEARCH, *, compared: bool = False,
+                  stopped: Over = never, memory: TileMemory | None = None) -> list[FusedGroup | None]:
     """Searches mappings for all tiles of some groups, side by side; each minimises its share in the network's sums.
 
     Args:
@@ -205,7 +166,8 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
         groups: Groups without mappings.
         specs: Spec of every layer of every group, for its constraints.
         sums: Energy and cycles of the network.
-        effort: Effort of the searches.
+        options: Options of the searches.
+        compared: Whether all strategies are compared of layers whose best one is not known yet.
         stopped: Asked again and again; once true, the searches end with what they have.
         memory: Searches made before, which are not made again, and best strategies, with which searches begin; new
             ones are added.
@@ -215,7 +177,7 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
     """
     memory = TileMemory() if memory is None else memory
     wanted = [_tile_shapes(hardware, group, own, sums, memory) for group, own in zip(groups, specs, strict=True)]
-    found = iter(_searched([tile for group in wanted for tile in group], effort, stopped, memory))
+    found = iter(_searched([tile for group in wanted for tile in group], options, compared, stopped, memory))
     result = []
     for group, tiles in zip(groups, wanted, strict=True):
         mappings = [_best(tile, next(found).values(), memory.mappings) for tile in tiles]
@@ -254,7 +216,7 @@ def _best(tile: TileShape, outcomes: Iterable[SearchOutcome], known: dict[int, L
     return known[id(best)]
 
 
-def _searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[], bool],
+def _searched(tiles: Sequence[TileShape], options: SearchOptions, compared: bool, stopped: Over,
               memory: TileMemory) -> list[dict[TileStrategy, SearchOutcome]]:
     """Searches some tiles side by side; notes the best strategies of layers for which all are compared.
 
@@ -265,75 +227,44 @@ def _searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[
     found: list[dict[TileStrategy, SearchOutcome]] = [{} for _ in tiles]
     known = memory.strategies
 
-    def search(wanted: Sequence[Sequence[TileStrategy]], options: SearchOptions) -> None:
+    def search(wanted: Sequence[Sequence[TileStrategy]]) -> None:
         pairs = [(own, tile, strategy) for own, tile, strategies in zip(found, tiles, wanted, strict=True)
                  for strategy in strategies]
         outcomes = tile_outcomes([(tile, strategy) for _, tile, strategy in pairs], options, stopped, memory)
         for (own, _, strategy), outcome in zip(pairs, outcomes, strict=True):
             if outcome is not None:
-                own[strategy] = min(own.get(strategy, outcome), outcome, key=lambda one: one.value)
+                own[strategy] = outcome
 
-    every_way = [effort.deep is not None and tile.layer not in known for tile in tiles]
+    every_way = [compared and tile.layer not in known for tile in tiles]
     # to begin with, the best known strategy if it could fit, else the first; none where none fits
     first = [([strategy for strategy in tile.strategies if strategy.name == known.get(tile.layer)]
               or list(tile.strategies))[:1] for tile in tiles]
-    search([tile.strategies if compared else begun
-            for tile, compared, begun in zip(tiles, every_way, first, strict=True)], effort.options)
+    search([tile.strategies if every else begun for tile, every, begun in zip(tiles, every_way, first, strict=True)])
     search([[] if any(outcome.legal for outcome in own.values()) else [strategy for strategy in tile.strategies
                                                                        if strategy not in own]
-            for tile, own in zip(tiles, found, strict=True)], effort.options)
-    if effort.deep is not None:
-        search([_close(own) for own in found], effort.deep)
-    compared_tiles = [(tile, own) for tile, own, compared in zip(tiles, found, every_way, strict=True) if compared]
+            for tile, own in zip(tiles, found, strict=True)])
+    compared_tiles = [(tile, own) for tile, own, every in zip(tiles, found, every_way, strict=True) if every]
     for tile, own in sorted(compared_tiles, key=lambda pair: prod(pair[0].shape)):  # that of the largest tile counts
         if any(outcome.legal for outcome in own.values()):
             known[tile.layer] = min(own.items(), key=lambda pair: round(pair[1].value, 6))[0].name
     return found
 
 
-def _close(outcomes: dict[TileStrategy, SearchOutcome]) -> list[TileStrategy]:
-    """The strategies that come close to the best one, of equally good ones the first; all where none is legal yet."""
-    most = min((outcome.value for outcome in outcomes.values() if outcome.legal), default=inf) + CLOSE
-    different = {round(outcome.value, 6): strategy for strategy, outcome in reversed(outcomes.items())}
-    return [strategy for value, strategy in reversed(different.items()) if value <= most]
-
-
-def tile_outcomes(wanted: Sequence[tuple[TileShape, TileStrategy]], options: SearchOptions,
-                  stopped: Callable[[], bool], memory: TileMemory) -> list[SearchOutcome | None]:
+def tile_outcomes(wanted: Sequence[tuple[TileShape, TileStrategy]], options: SearchOptions, stopped: Over,
+                  memory: TileMemory) -> list[SearchOutcome | None]:
     """The outcomes of searches of some tiles, each with one strategy; None where a tile contradicts its constraints.
 
     Searches that `memory` has are not made again; new ones are added.
     """
-    known = memory.outcomes.setdefault(options, {})
-
-    def search(keys: Mapping[SearchKey, tuple[TileShape, TileStrategy]]) -> None:
-        every = {key: tile.task(strategy, key[2], memory) for key, (tile, strategy) in keys.items() if key not in known}
-        # A tile may contradict constraints that its layer meets, such as a fixed factor of a dimension that it cuts.
-        tasks = {key: task for key, task in every.items() if not task.impossible}
-        outcomes = search_all(list(tasks.values()), options, stopped=stopped)
-        known.update(dict.fromkeys(every))
-        known.update(zip(tasks, (replace(outcome, history=()) for outcome in outcomes), strict=True))
-
-    keys = [(tile.key, strategy, tile.room) for tile, strategy in wanted]
-    new = {key: pair for key, pair in zip(keys, wanted, strict=True) if key not in known}
-    ample = {key: (*key[:2], ample_room(tile.spec.arch, tile.room)) for key, (tile, _) in new.items()}
-    search({ample[key]: pair for key, pair in new.items()})
-    tight = {}
-    for key, (tile, strategy) in new.items():
-        outcome = known[ample[key]]
-        if outcome is None or not outcome.legal or tile.fits(outcome.nest):
-            known[key] = outcome
-        else:
-            tight[key] = tile, strategy
-    search(tight)
-    return [known[key] for key in keys]
-
-
-def ample_room(architecture: Architecture, room: Sequence[float]) -> tuple[float, ...]:
-    """For every level its capacity, or the smallest part of it, in steps of `STEP`, that holds the words of `room`."""
-    return tuple(words if level.usable is None or words < 1 else
-                 max(level.usable / STEP ** floor(log(level.usable / words, STEP)), words)  # in spite of rounding
-                 for words, level in zip(room, architecture.levels, strict=True))
+    known = memory.outcomes
+    every = {(tile.key, strategy): (tile, strategy) for tile, strategy in wanted}
+    new = {key: tile.task(strategy, memory) for key, (tile, strategy) in every.items() if key not in known}
+    # A tile may contradict constraints that its layer meets, such as a fixed factor of a dimension that it cuts.
+    tasks = {key: task for key, task in new.items() if not task.impossible}
+    outcomes = search_all(list(tasks.values()), options, stopped=stopped)
+    known.update(dict.fromkeys(new))
+    known.update(zip(tasks, (replace(outcome, history=()) for outcome in outcomes), strict=True))
+    return [known[tile.key, strategy] for tile, strategy in wanted]
 
 
 def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
@@ -366,8 +297,9 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
             if group.output_home(index):    # else no intermediate is written, so that its sums play no role
                 strategies = [strategy for strategy in TileStrategy
                               if _room_to_finish(hardware, tile, held, strategy, room)]
-            tiles.append(TileShape(index, shape, tile, _layer_key(group, index), (prepared[1], shape, sums, held),
-                                   tuple(room), tuple(strategies), held, sums, prepared))
+            tiles.append(TileShape(index, shape, tile, _layer_key(group, index),
+                                   (prepared[1], shape, sums, held, *room), tuple(room), tuple(strategies), held, sums,
+                                   prepared))
     return tiles
 
 

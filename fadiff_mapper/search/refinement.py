@@ -38,8 +38,8 @@ ones: hot enough to leave a local optimum, and to leave only a shallow one."""
 TIME_FOR_PROOF = 2.0
 """Seconds that a search must have left for a short proof: many open spatial loops give a proof a long start."""
 
-ROUNDS_BEFORE_PROOF = 6
-"""Rounds before the short proof: after more rounds the proof closes for no more layers."""
+BEFORE_PROOF = 10
+"""Rounds for each one before the short proof: after more the proof closes for no more layers."""
 
 LARGEST_GAP = 0.5
 """Gap of a short proof up to which a search is not repeated, as the proof has looked for better mappings, too."""
@@ -150,7 +150,7 @@ class Refinement:
         self.proof: MappingProof | None = None  # of the best mapping after the first rounds
         # a calibration, or residual factors, may choose another mapping in the end, of which the proof says nothing
         self.provable = bool(self.effort.proof) and not (
-            task.sparse or task.room or correction or options.calibration or options.imperfect)
+            task.sparse or correction or options.calibration or options.imperfect)
         self.proved = False  # whether no mapping is better, where the search has one metric alone
         self.chains = chains_of(task, options, compiled_space(family, member), deadline, correction)
         if starts is not None:
@@ -189,7 +189,7 @@ class Refinement:
         self.chains.begin(rounds, start, end, effort.rounds_least, effort.chains_agreeing, effort.neighbours, not extra,
                           effort.resplit_rate, effort.crossover_rate if extra else 0.0)
         if self.provable and self.proof is None:
-            self.chains.anneal(ROUNDS_BEFORE_PROOF)
+            self.chains.anneal(effort.rounds // BEFORE_PROOF)
             self.report()
             self.prove()
             if self.proved:
@@ -207,7 +207,7 @@ class Refinement:
             return
         nest = self.best()
         self.proof = prove(task.layer, task.space, "share" if sums else self.options.priorities[0], nest,
-                           over=self.out_of_time, budget=self.effort.proof, sums=sums or (1.0, 1.0))
+                           over=self.out_of_time, budget=self.effort.proof, sums=sums or (1.0, 1.0), room=task.room)
         self.evaluations += self.proof.mappings
         if self.proof.nest is not nest:
             self.chains.start_at(nest_arrays(self.proof.nest))

@@ -29,6 +29,7 @@ from fadiff_mapper.inputs.spec.spec import METRICS, Spec
 from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.kernel._kernel import LevelLoops
 from fadiff_mapper.model.evaluate import Scores, score
+from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.exhaustive import count, nests, whole_space
@@ -50,11 +51,17 @@ def values(scores: Scores, metric: str) -> np.ndarray:
     return np.where(scores.legal, found, np.inf)
 
 
+def scores_of(task: MappingTask, nest: Nest) -> Scores:
+    """The scores of some mappings of a task, each in the task's room."""
+    return score(task.layer, nest, room=task.room and Room(task.room.words[:, None].repeat(nest.batch, axis=-1),
+                                                           task.room.counted[..., None].repeat(nest.batch, axis=-1)))
+
+
 def best_and_worst(task: MappingTask, metric: str) -> tuple[float, Nest] | None:
     """The least value of all mappings of a space, and its worst legal mapping; None where none is legal."""
     best, worst, at = np.inf, -np.inf, None
     for nest in nests(whole_space(task.space), 1 << 14):
-        found = values(score(task.layer, nest), metric)
+        found = values(scores_of(task, nest), metric)
         legal = np.where(np.isfinite(found), found, -np.inf)
         if legal.max() > worst:
             worst, at = legal.max(), nest.take(legal.argmax()[None])
@@ -68,10 +75,10 @@ def agrees(task: MappingTask, metric: str) -> None:
     if found is None:
         return
     best, start = found
-    proof = prove(task.layer, task.space, metric, start)
+    proof = prove(task.layer, task.space, metric, start, room=task.room)
     assert proof.gap == 0
     assert proof.value == pytest.approx(best, rel=2e-9, abs=1e-9)
-    assert values(score(task.layer, proof.nest), metric)[0] == pytest.approx(proof.value, rel=1e-12)
+    assert values(scores_of(task, proof.nest), metric)[0] == pytest.approx(proof.value, rel=1e-12)
 
 
 def tiny(case: Case, sizes: list[int], free: bool) -> MappingTask:
@@ -96,6 +103,18 @@ def test_the_proof_ends_at_the_best_mapping_of_a_small_space(case: Case, sizes: 
     task = tiny(case, sizes, free)
     assume(count(task.space) <= MOST)
     agrees(task, metric)
+
+
+@given(cases(SHAPES) | packed_cases(SHAPES), st.lists(st.integers(1, 60), min_size=3, max_size=3), st.booleans(),
+       st.sampled_from(METRICS), st.lists(st.integers(0, 60), min_size=4, max_size=4),
+       st.lists(st.booleans(), min_size=16, max_size=16))
+def test_the_proof_ends_at_the_best_mapping_in_the_room_beside_other_tensors(
+        case: Case, sizes: list[int], free: bool, metric: str, words: list[int], counted: list[bool]) -> None:
+    task = tiny(case, sizes, free)
+    assume(count(task.space) <= MOST)
+    levels, spaces = len(task.space.levels), len(task.space.problem.dataspaces)
+    left = np.array([*words[:levels - 1], np.inf])
+    agrees(replace(task, room=Room(left, np.array(counted[:levels * spaces]).reshape(levels, spaces))), metric)
 
 
 @machines

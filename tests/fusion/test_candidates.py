@@ -52,8 +52,6 @@ from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.tile_mappings import (
-    LIGHT,
-    THOROUGH,
     ResidentTile,
     TileMemory,
     TileStrategy,
@@ -269,7 +267,7 @@ def test_a_group_of_tiles_with_mappings_can_run(network: str, names: tuple[str, 
     bare = FusedGroup(tuple(FusedLayer(problem, {}, {"Weights": stay} if kept else {}) for problem in segment.problems),
                       tuple(replace(link, stay=stay) for link in segment.links), loops)
     hardware = Hardware(specs[0].arch, specs[0].tables)
-    (mapped,) = with_mappings(hardware, [bare], [[spec_of[name] for name in names]], SUMS, LIGHT)
+    (mapped,) = with_mappings(hardware, [bare], [[spec_of[name] for name in names]], SUMS)
     assert mapped and not group_violations(hardware, mapped)
 
 
@@ -308,7 +306,7 @@ def products() -> tuple[Hardware, Segment, tuple[LayerBase, ...]]:
 def fused_products() -> FusedGroup:
     """The two products in the tiles that promise most."""
     hardware, _, _ = products()
-    (mapped,) = with_mappings(hardware, [found(1)[0].group], [product_specs()[1]], SUMS, LIGHT)
+    (mapped,) = with_mappings(hardware, [found(1)[0].group], [product_specs()[1]], SUMS)
     assert mapped
     return mapped
 
@@ -373,15 +371,15 @@ def test_what_stays_fits_and_no_candidate_comes_twice() -> None:
     assert all(one.group != other.group for place, one in enumerate(every) for other in every[:place])
 
 
-def test_a_thorough_search_notes_the_best_strategies_and_others_begin_with_them() -> None:
+def test_a_comparison_notes_the_best_strategies_and_other_searches_begin_with_them() -> None:
     hardware, _, _ = products()
     known: dict[str, str] = {}
     group, specs = found(1)[0].group, [product_specs()[1]]
-    (thorough,) = with_mappings(hardware, [group], specs, SUMS, THOROUGH, memory=TileMemory(known))
+    (compared,) = with_mappings(hardware, [group], specs, SUMS, compared=True, memory=TileMemory(known))
     assert len(known) == len(group.layers) and set(known.values()) <= {strategy.name for strategy in TileStrategy}
-    (light,) = with_mappings(hardware, [group], specs, SUMS, LIGHT, memory=TileMemory(known))
-    assert thorough and light
-    assert group_cost(hardware, light).edp <= 1.05 * group_cost(hardware, thorough).edp
+    (plain,) = with_mappings(hardware, [group], specs, SUMS, memory=TileMemory(known))
+    assert compared and plain
+    assert group_cost(hardware, plain).edp <= 1.05 * group_cost(hardware, compared).edp
 
 
 @pytest.mark.parametrize(("nest", "sentence"), [

@@ -35,7 +35,7 @@ from fadiff_mapper.network.lasting_tensors import NEW_ROW, PartVersion, PlanPart
 from fadiff_mapper.network.network_bound import LeastGroup, LeastLayer, NetworkLeast, PathStep, network_least
 from fadiff_mapper.network.one_design import repeats_of
 from fadiff_mapper.network.planning import ENOUGH, PlanningRun, planned_groups
-from fadiff_mapper.network.tile_mappings import LIGHT, THOROUGH, TileEffort, TileMemory, with_mappings
+from fadiff_mapper.network.tile_mappings import TileMemory, with_mappings
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import OperatingPoint, Workload
 from tests.fusion.test_causal_groups import TOKENS, described
@@ -307,12 +307,12 @@ Place = TypeVar("Place", Segment, PathStep)
 
 
 def exact_points(run: PlanningRun, drawn: Sequence[tuple[Place, FusedGroup]], memory: TileMemory,
-                 effort: TileEffort = LIGHT) -> Iterator[tuple[Place, FusedGroup, OperatingPoint]]:
+                 compared: bool = False) -> Iterator[tuple[Place, FusedGroup, OperatingPoint]]:
     """The first 12 groups that fit, mapped, as far as they can run: each with its place, exact energy and cycles."""
     fitting = [(place, group) for place, group in drawn if fits(run, group)][:12]
     mapped = with_mappings(run.hardware, [group for _, group in fitting], [
         [run.by_node[name].spec for name in place.nodes] for place, _ in fitting],
-        run.price.sums, effort, memory=memory)
+        run.price.sums, compared=compared, memory=memory)
     legal = [(place, group) for (place, _), group in zip(fitting, mapped, strict=True) if group]
     for (place, group), (_, cost) in zip(legal, checked_costs(run.hardware, [own for _, own in legal]), strict=True):
         if cost:
@@ -484,7 +484,7 @@ def test_points_computed_again_are_no_work_in_full_tiles(tile: int, tmp_path: Pa
     bound, again = group.parts(), Stay(homes(run.hardware)[0], frozenset())
     fused = FusedGroup(tuple(FusedLayer(problem, {}) for problem in segment.problems),
                        (segment.links[0].staying(again),), (TileLoop("P", tile),))
-    (_, mapped, point), = exact_points(run, [(segment, fused)], TileMemory(), THOROUGH)
+    (_, mapped, point), = exact_points(run, [(segment, fused)], TileMemory(), compared=True)
     compared = 0
     for part in parts_around(Random(1), segment, mapped, *given[-1], run.hardware.arch.level_names()[-1]):
         assert kernel_parts.part_price(bound, *part, inf, 1.0) <= point.cycles * (1 + 1e-9), part

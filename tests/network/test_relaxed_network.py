@@ -42,7 +42,7 @@ from fadiff_mapper.model.smooth import evaluate_smooth
 from fadiff_mapper.network import planning
 from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.network.tile_mappings import LIGHT, with_mappings
+from fadiff_mapper.network.tile_mappings import with_mappings
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
@@ -259,7 +259,7 @@ def test_the_loss_is_close_to_what_the_decoded_group_really_costs() -> None:
     found, = decoded_groups(hardware, [segment], relaxed(TOGETHER), descended(TOGETHER), bases, price).values()
     best = min(found, key=lambda one: price(one.estimate))
     group, = with_mappings(hardware, [best.group], [[results[name].spec for name in segment.nodes]],
-                           price.sums, LIGHT)
+                           price.sums)
     assert group
     exact = evaluate_group(hardware, group)
     assert exact.edp < 0.7 * total.edp

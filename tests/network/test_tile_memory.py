@@ -1,17 +1,13 @@
-"""Searches of tiles: none is made twice in a run, tiles that differ in their room share one, and layers whose
-strategies are known are not compared again."""
+"""Searches of tiles: none is made twice in a run, and layers whose strategies are known are not compared again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from math import inf
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from made_graphs import conv
 
 from fadiff_mapper.base import bundled_files
@@ -21,14 +17,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network import tile_mappings
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.tile_mappings import (
-    LIGHT,
-    STEP,
-    THOROUGH,
-    TileEffort,
     TileMemory,
-    TileShape,
-    TileStrategy,
-    ample_room,
     strategies_known,
     with_mappings,
 )
@@ -53,10 +42,11 @@ def fused(rows: int, resident: bool = False) -> FusedGroup:
                       tuple(replace(link, stay=stay) for link in segment.links), (TileLoop("P", rows),))
 
 
-def mapped(group: FusedGroup, effort: TileEffort, known: dict[str, str], memory: TileMemory) -> FusedGroup | None:
+def mapped(group: FusedGroup, compared: bool, known: dict[str, str], memory: TileMemory) -> FusedGroup | None:
     specs = two_layers()[1]
     hardware = Hardware(specs[0].arch, specs[0].tables)
-    return with_mappings(hardware, [group], [specs], SUMS, effort, memory=replace(memory, strategies=known))[0]
+    memory = replace(memory, strategies=known)
+    return with_mappings(hardware, [group], [specs], SUMS, compared=compared, memory=memory)[0]
 
 
 @pytest.fixture
@@ -73,83 +63,48 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[MappingTask]:
     return made
 
 
-@pytest.mark.parametrize("effort", [LIGHT, THOROUGH], ids=["light", "thorough"])
-def test_a_search_is_not_made_twice(effort: TileEffort, searches: list[MappingTask]) -> None:
+@pytest.mark.parametrize("compared", [False, True])
+def test_a_search_is_not_made_twice(compared: bool, searches: list[MappingTask]) -> None:
     memory = TileMemory()
-    first = mapped(fused(4), effort, {}, memory)
+    first = mapped(fused(4), compared, {}, memory)
     made = len(searches)
     assert first and made
-    assert mapped(fused(4), effort, {}, memory) == first
+    assert mapped(fused(4), compared, {}, memory) == first
     assert len(searches) == made
 
 
 def test_remembered_outcomes_are_those_of_searches_made_anew() -> None:
     memory = TileMemory()
-    mapped(fused(6), LIGHT, {}, memory)
-    assert mapped(fused(4), THOROUGH, {}, memory) == mapped(fused(4), THOROUGH, {}, TileMemory())
+    mapped(fused(6), False, {}, memory)
+    assert mapped(fused(4), True, {}, memory) == mapped(fused(4), True, {}, TileMemory())
 
 
 def test_other_tiles_are_searched(searches: list[MappingTask]) -> None:
     memory = TileMemory()
-    mapped(fused(4), LIGHT, {}, memory)
+    mapped(fused(4), False, {}, memory)
     made = len(searches)
-    mapped(fused(6), LIGHT, {}, memory)
+    mapped(fused(6), False, {}, memory)
     assert len(searches) > made
 
 
-def test_tiles_that_differ_in_their_room_share_a_search(searches: list[MappingTask]) -> None:
+def test_a_tile_with_less_room_is_searched_again(searches: list[MappingTask]) -> None:
     memory = TileMemory()
-    whole = mapped(fused(4), LIGHT, {}, memory)
-    made = [task.layer.problem.bounds["M"] for task in searches]
-    beside = mapped(fused(4, resident=True), LIGHT, {}, memory)
-    again = [task.layer.problem.bounds["M"] for task in searches[len(made):]]
-    assert whole and beside and whole.layers[0].mappings == beside.layers[0].mappings
-    assert made == [16, 8] and again == [8]     # the constraints of the second layer differ
-
-
-def test_a_tile_that_a_mapping_in_ample_room_does_not_fit_is_searched_in_its_own(
-        searches: list[MappingTask], monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes: list[TileShape] = []
-    original = tile_mappings.tile_outcomes
-
-    def noted(wanted: Sequence[tuple[TileShape, TileStrategy]], *rest: Any) -> Any:
-        shapes.extend(tile for tile, _ in wanted)
-        return original(wanted, *rest)
-
-    monkeypatch.setattr(tile_mappings, "tile_outcomes", noted)
-    mapped(fused(4), LIGHT, {}, TileMemory())
-    searches.clear()
-    strategy = shapes[0].strategies[0]
-    outcome, = original([(shapes[0], strategy)], LIGHT.options, lambda: False, TileMemory())
-    with monkeypatch.context() as crowded:
-        crowded.setattr(TileShape, "fits", lambda *_: False)
-        tight, = original([(shapes[0], strategy)], LIGHT.options, lambda: False, TileMemory())
-    assert outcome and tight and outcome.legal and tight.legal
-    assert len(searches) == 3
-    rooms = [task.room.words for task in searches if task.room]
-    assert (rooms[0] == rooms[1]).all() and (rooms[2] < rooms[1]).any() and list(rooms[2]) == list(shapes[0].room)
-    assert shapes[0].fits(tight.nest)
-
-
-@given(st.lists(st.floats(0, 1), min_size=8, max_size=8))
-def test_ample_room_holds_the_room_and_less_than_twice_as_much(parts: list[float]) -> None:
-    architecture = two_layers()[1][0].arch
-    room = [inf if level.usable is None else level.usable * part
-            for level, part in zip(architecture.levels, parts[:len(architecture.levels)], strict=True)]
-    for own, ample, level in zip(room, ample_room(architecture, room), architecture.levels, strict=True):
-        assert own <= ample <= (inf if level.usable is None else level.usable)
-        assert own < 1 or own == inf or ample < own * STEP * (1 + 1e-9)
+    whole = mapped(fused(4), False, {}, memory)
+    made = len(searches)
+    beside = mapped(fused(4, resident=True), False, {}, memory)
+    rooms = [task.room.words.tolist() for task in searches if task.room]
+    assert whole and beside and len(rooms) == 2 * made
+    assert all(less <= more for more, less in zip(rooms[0], rooms[made], strict=True)) and rooms[0] != rooms[made]
 
 
 def test_strategies_are_compared_for_layers_that_have_none_yet(searches: list[MappingTask]) -> None:
     known: dict[str, str] = {}
     assert not strategies_known(fused(4), known)
-    mapped(fused(4), THOROUGH, known, TileMemory())
+    mapped(fused(4), True, known, TileMemory())
     compared = len(searches)
     assert strategies_known(fused(4), known) and strategies_known(fused(6), known)
-    mapped(fused(4), LIGHT, known, TileMemory())
+    mapped(fused(4), False, known, TileMemory())
     assert len(searches) - compared < compared
     again = len(searches)
-    mapped(fused(4), THOROUGH, known, TileMemory())
-    shapes = len(searches) - again
-    assert shapes == 2 * (again - compared)     # a light and a deep search of every tile
+    mapped(fused(4), True, known, TileMemory())
+    assert len(searches) - again == again - compared    # as many as with the best strategies alone

@@ -16,7 +16,7 @@ from fadiff_mapper.fusion.segments import segments
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.model.vector_cost import vector_costs
 from fadiff_mapper.network.checkpoint import batch_key
-from fadiff_mapper.network.tile_mappings import LIGHT
+from fadiff_mapper.network.tile_mappings import SEARCH
 from fadiff_mapper.output.network_files import plan_yaml
 from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.output.terminal.networks import print_plan
@@ -102,7 +102,7 @@ def test_every_output_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_checkpoint_tells_groups_apart_that_have_other_room_or_steps() -> None:
     group = plan().groups[0].group
     assert group.double_buffered and not group.skips
-    assert len({batch_key([own], (1.0, 1.0), LIGHT.of(0, 1)) for own in (
+    assert len({batch_key([own], (1.0, 1.0), SEARCH, False) for own in (
         group, replace(group, double_buffered=frozenset()), replace(group, skips=True))}) == 3
 
 

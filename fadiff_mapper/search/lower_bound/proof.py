@@ -27,6 +27,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.spec import metric_of
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.assemble import percent_above, without_bound
@@ -191,19 +192,20 @@ def value_of(layer: PreparedLayer, nest: Nest, metric: str, sums: tuple[float, f
     return float(metric_of(metric, scores.energy, scores.cycles, scores.last_level_accesses)[0])
 
 
-def core_of(layer: PreparedLayer, space: MapSpace, metric: str,
-            sums: tuple[float, float] = (1.0, 1.0)) -> _kernel.Prover:
+def core_of(layer: PreparedLayer, space: MapSpace, metric: str, sums: tuple[float, float] = (1.0, 1.0),
+            room: Room | None = None) -> _kernel.Prover:
     """The compiled part of a proof."""
     names, loops = space.problem.dimensions, [level.temporal for level in space.levels]
     orders = {part: [list(map(names.index, getattr(own, part))) for own in loops]
               for part in ("inner", "between", "outer")}
     factors = [own.choices[name] for own in loops for name in names]
     return _kernel.Prover(layer.compiled, [float(bound) for bound in space.problem.bounds.values()],
-                          _kernel.OpenLoops(factors=factors, **orders), _kernel.Metric.__members__[metric], sums)
+                          _kernel.OpenLoops(factors=factors, **orders), _kernel.Metric.__members__[metric], sums,
+                          *((room.words[:, None], room.counted[..., None]) if room else (None, None)))
 
 
 def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap: float = 0.0, over: Over = never,
-          budget: float = inf, sums: tuple[float, float] = (1.0, 1.0)) -> MappingProof:
+          budget: float = inf, sums: tuple[float, float] = (1.0, 1.0), room: Room | None = None) -> MappingProof:
     """Searches for a mapping that is better than a known one, until it is proved that there is none.
 
     `unprovable` has nothing against the layer; `nest` is a legal mapping, one row. `gap` is the share by which the best
@@ -211,7 +213,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     `budget` parts and mappings have been looked at. Nothing is proved where these are not even all schemes, of which
     designs that leave every spatial loop free have millions.
     """
-    value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums)
+    value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums, room)
     heap: list[tuple[float, int, Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
     for scheme in schemes(space):
