@@ -186,7 +186,7 @@ class LeastGroup:
             return int(not self.ended)
         goal -= energy * self.operators.energy_pj
         by_units = cycles * self.operators.cycles
-        if self.price_of_layers(energy, cycles) < self.price_of_layers(energy, 0.0) + by_units:
+        if by_units and self.price_of_layers(energy, cycles) < self.price_of_layers(energy, 0.0) + by_units:
             cycles, goal = 0.0, goal - by_units
         self.lowest.clear()
         return self.bound.refine(*_sums(energy, cycles), goal, WORK)

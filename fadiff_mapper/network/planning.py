@@ -313,11 +313,11 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
         if not unlisted(run):
             break
     asked = run.options.gap
+    most, gap = (MOST_WORK, ENOUGH) if asked is None else (inf, asked)
     if (bounded or asked is not None) and not (run.cut or run.late()):
-        most, gap = (MOST_WORK, ENOUGH) if asked is None else (inf, asked)
         bound_plans(run, most, run.over_in(LISTING), run.value(best_known_plan(run)) / (1 + gap))
     _evaluate_least(run)
-    if run.least is None or run.value(best_known_plan(run)) > (1 + ENOUGH) * run.least:
+    if run.least is None or run.value(best_known_plan(run)) > (1 + gap) * run.least:
         _refine_groups(run, {part.nodes for part in best_known_plan(run)})
     _compare_strategies(run)
     return tuple(_with_lasting_tensors(run, best_known_plan(run)))
