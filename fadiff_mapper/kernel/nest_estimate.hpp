@@ -53,9 +53,9 @@ struct Sized {
 
 class NestEstimate {
 public:
-    // `sizes`: [loops][B], the tile sizes.
+    // `sizes`: [loops][B], the tile sizes. No choices are listed where none can have a price below the limit.
     NestEstimate(const FusedSegment& segment, NestOptions options, const std::vector<double>& sizes,
-                 std::size_t batch);
+                 std::size_t batch, const Price& price, double limit);
 
     std::size_t choices() const { return picks_.size(); }
     const std::vector<Operand>& operands() const { return operands_; }
@@ -78,16 +78,20 @@ private:
         explicit Work(std::size_t padded)
             : energy(padded), compute(padded), words(padded), room(padded), sums(padded) {}
     };
-    class Packs;  // the loops as all layers see them, in all tile sizes; made of vectors, so not known here (setup.py)
+    class Packs;  // the loops as all layers see them, in eights of tile sizes; made of vectors, so not known here (setup.py)
 
     void lay_out(const Packs& packs, std::size_t pack);
     void lay_out_work(const Packs& packs, std::size_t pack, int layer);
+    bool may_undercut(const Packs& packs, std::size_t pack, const Price& price, double limit) const;
+    std::vector<SharedOperand>::const_iterator shared_with(int layer, int tensor) const;
     void list_residencies(const Packs& packs);
     int leader_of(const Packs& packs, int layer, int tensor) const;
     void list_choices();
 
-    // Prices of some choices in all tile sizes, [choice][B], as `lower` takes them; infinite where one does not fit.
-    std::vector<std::vector<double>> prices(std::size_t from, std::size_t to, const Price& price) const;
+    // Tells `found` the prices of some choices as `lower` takes them, for every eight tile sizes of which one fits at
+    // least: number of the choice from the first one on, column of the first size, prices, infinite where one does not.
+    template <typename Found>
+    void each_price(std::size_t from, std::size_t to, const Price& price, Found found) const;
 
     const FusedSegment& segment_;
     NestOptions options_;
