@@ -236,6 +236,11 @@ class PlanningRun:
             over=self.over_in(LISTING)))[0]
 
     @cached_property
+    def promised(self) -> list[tuple[PathStep, SegmentState | None]]:
+        """The steps of `promises`, each with what planning knows of its segment; None of a layer by itself."""
+        return [(step, self.by_nodes.get(step.nodes)) for step in self.promises.steps] if self.promises else []
+
+    @cached_property
     def chains(self) -> list[tuple[str, ...]]:
         """Names of the layers of every chain; found once, and not at all where nothing is fused."""
         return [names for names, _ in chains(self.workload)]
@@ -335,25 +340,25 @@ def _candidates_of(plan: Sequence[CoverPart[Any]]) -> list[Candidate]:
 
 # Which segments are enumerated.
 
-def unlisted(run: PlanningRun) -> list[PathStep]:
+def unlisted(run: PlanningRun, price: NetworkPrice | None = None) -> list[PathStep]:
     """The segments that are not enumerated, with their layers as they are known now, of the plan that would be best at
     the prices of the plan so far if each segment cost its bound, until it is enumerated, and then its best candidate
-    or group. Equal segments stand once. Without bounds all that are not enumerated, the shortest first."""
-    listed = {key for key, state in run.known.items() if state.listed_for   # few are: not all are compared
+    or group. Equal segments stand once. Without bounds all that are not enumerated, the shortest first.
+
+    `price`: of parts at the plan so far, if it is known."""
+    price = price or run.price_at(best_known_plan(run))
+    listed = {id(state): state.hoped(price) for state in run.known.values()
+              if state.listed_for     # few are: not all are compared
               and state.listed_for == tuple(run.bases[name] for name in state.segment.nodes)}
     if run.promises is None:
-        left = sorted((state.segment.nodes for key, state in run.known.items() if key not in listed), key=len)
+        left = sorted((state.segment.nodes for state in run.known.values() if id(state) not in listed), key=len)
         return [PathStep(0, 0, nodes, LeastLayer(0.0, 0.0)) for nodes in left]
-    price = run.price_at(best_known_plan(run))
     prices = run.promises.prices(*(1 / total for total in price.sums))
-    ways = []
-    for step, least in zip(run.promises.steps, prices, strict=True):
-        state = run.by_nodes.get(step.nodes)
-        ways.append((step.before, step.after, price(run.alone[step.nodes[0]]) if state is None else
-                     state.hoped(price) if state.segment.key in listed else least, step))
+    ways = [(step.before, step.after,
+             listed.get(id(state), least) if state else price(run.alone[step.nodes[0]]), (step, state))
+            for (step, state), least in zip(run.promised, prices, strict=True)]
     path = least_path(ways, 0, run.promises.steps[-1].after)[1]
-    return list({run.by_nodes[step.nodes].segment.key: step for step in path if step.nodes in run.by_nodes
-                 and run.by_nodes[step.nodes].segment.key not in listed}.values())
+    return list({id(state): step for step, state in path if state and id(state) not in listed}.values())
 
 
 def list_candidates(run: PlanningRun) -> bool:
@@ -363,8 +368,9 @@ def list_candidates(run: PlanningRun) -> bool:
         Whether none is left; with a time limit some may be, of which the next call takes up one at least.
     """
     stopped, price, begun = run.over_in(LISTING), run.price, False
+    now = run.price_at(best_known_plan(run))    # nothing is evaluated meanwhile
     energy, cycles = (1 / total for total in price.sums)
-    while left := unlisted(run):
+    while left := unlisted(run, now):
         for step in left:
             state, own = run.by_nodes[step.nodes], step.least
             if isinstance(own, LeastGroup) and own.bound is None and not (own.ended or stopped()):
