@@ -212,6 +212,11 @@ class PathStep:
     credit: OperatingPoint = NOTHING  # of what runs besides the layers, the part that a group may do without
     residents: Residents = NOBODY
 
+    def price(self, energy: float, cycles: float) -> float:
+        """The least price at prices per pJ and per cycle."""
+        return self.runs * self.least.price(energy, cycles) - (
+            energy * self.credit.energy_pj) - cycles * self.credit.cycles
+
 
 @dataclass(frozen=True)
 class NetworkLeast:
