@@ -3,7 +3,8 @@
 // For one order of loops, tile sizes and resident operands trade the room in the home level against traffic to the
 // outermost one. An operand from outside passes, or it stays along the innermost of the loops whose steps share words
 // of it, along more and more of them as long as that saves words. All combinations are priced up to a limit; beyond,
-// two greedy sequences. Pricing has two stages: `lower` brings every passing operand in once per step; `best` adds the
+// two greedy sequences. Nothing is listed of a nest in which nothing can be below a limit, as work and the fewest reads
+// of each operand tell. Pricing has two stages: `lower` brings every passing operand in once per step; `best` adds the
 // refetches of tiles that do not fit, for the most promising sizes of one choice.
 //
 // A layer's best mapping by itself gives its energy and cycles on the chip; fusion replaces its traffic with the
@@ -78,7 +79,7 @@ private:
         explicit Work(std::size_t padded)
             : energy(padded), compute(padded), words(padded), room(padded), sums(padded) {}
     };
-    class Packs;  // the loops as all layers see them, in eights of tile sizes; made of vectors, so not known here (setup.py)
+    class Packs;  // the loops as all layers see them, in some tile sizes; made of vectors, so not known here (setup.py)
 
     void lay_out(const Packs& packs, std::size_t pack);
     void lay_out_work(const Packs& packs, std::size_t pack, int layer);
