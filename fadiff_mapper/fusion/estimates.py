@@ -284,7 +284,7 @@ def best_candidates(compiled: CompiledSegment, nests: Iterable[tuple[TileNest, n
         retained = [sum(1 << index for index, dim in enumerate(nest.dims) if dim in loops) for loops in nest.retained]
         sums = SumsRest.INSIDE if not nest.sums else SumsRest.HOME if nest.sums == nest.home else SumsRest.OUTERMOST
         estimate = NestEstimate(compiled.tables, list(usable).index(nest.home), usable[nest.home],
-                                [last.index(dim) for dim in nest.dims], retained, sums, sizes)
+                                [last.index(dim) for dim in nest.dims], retained, sums, sizes, *price.sums, limit)
         rough += [(least, len(rough) + choice, choice, nest, sizes, estimate)
                   for choice, least in enumerate(estimate.lower_prices(*price.sums)) if least < limit]
     best: list[tuple[float, int, Candidate]] = []

@@ -103,6 +103,25 @@ class Segment(LayerTree):
             found[dim] = cut
         return found
 
+    @cached_property
+    def needed_shares(self) -> list[float]:
+        """The part of each layer's work that a group has to do at least: strides may leave out points, and so may
+        layers further on that do not read all of one."""
+        points, shares = {len(self.links): dict(self.problems[-1].bounds)}, [1.0]
+        for index in reversed(range(len(self.links))):
+            link, problem, reader = self.links[index], self.problems[index], self.problems[self.reader(index)]
+            before = dict(problem.bounds)
+            for own, slides in self.slides[index].items():
+                theirs, extent = link.dims[own], problem.bounds[own]
+                span = (slides.kernel - 1) * slides.dilation + 1
+                read = (points[self.reader(index)][theirs] - 1) * min(slides.stride, span) + span
+                behind = max(slides.read(range(reader.bounds[theirs])).stop - extent, 0)
+                least = -(-read // slides.shrink) * slides.block - max(slides.ahead, 0) - behind
+                before[own] = min(max(least, 1), extent)
+            shares.insert(0, prod(before[dim] / extent for dim, extent in problem.bounds.items()))
+            points[index] = before
+        return shares
+
     @property
     def charged(self) -> bool:
         """True if compute units do operators between its layers, which cost something."""

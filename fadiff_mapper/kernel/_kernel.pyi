@@ -239,10 +239,14 @@ class SumsRest:
     OUTERMOST: SumsRest
 
 class NestEstimate:
-    """One nest with tile sizes [loops, B]; prices are energy / `energy` + cycles / `cycles`."""
+    """One nest with tile sizes [loops, B]; prices are energy / `energy` + cycles / `cycles`.
+
+    There are no choices where none can have a price below the limit.
+    """
 
     def __init__(self, segment: FusedSegment, home: int, usable: float, dims: list[int], retained: list[int],
-                 sums: SumsRest, sizes: np.ndarray) -> None: ...
+                 sums: SumsRest, sizes: np.ndarray, energy: float = ..., cycles: float = ...,
+                 limit: float = ...) -> None: ...
     def lower_prices(self, energy: float, cycles: float) -> list[float]: ...
     # Price, energy, cycles and column of the best sizes.
     def best_sizes(self, choice: int, energy: float, cycles: float,

@@ -1,5 +1,7 @@
 // Estimates of fused groups for Python.
 
+#include <cmath>
+
 #include "bindings.hpp"
 #include "nest_estimate.hpp"
 
@@ -94,7 +96,7 @@ static std::unique_ptr<FusedSegment> segment_of(const std::vector<const FusedLay
 // All numbers are checked before they are used as indices and divisors.
 static std::unique_ptr<NestEstimate> nest_of(const FusedSegment& segment, int home, double usable,
                                              std::vector<int> dims, std::vector<Loops64> retained, SumsRest sums,
-                                             const Array<double>& sizes) {
+                                             const Array<double>& sizes, double energy, double cycles, double limit) {
     const FusedLayer& last = segment.layers.back();
     need(home >= 0 && std::size_t(home) < last.home_price.size(), "home");
     need(sizes.ndim() == 2 && std::size_t(sizes.shape(0)) == dims.size(), "sizes", ": wrong shape");
@@ -106,7 +108,8 @@ static std::unique_ptr<NestEstimate> nest_of(const FusedSegment& segment, int ho
     const std::size_t batch = dims.empty() ? 1 : std::size_t(sizes.shape(1));
     py::gil_scoped_release release;
     return std::make_unique<NestEstimate>(
-        segment, NestOptions{home, usable, std::move(dims), std::move(retained), sums}, values, batch);
+        segment, NestOptions{home, usable, std::move(dims), std::move(retained), sums}, values, batch,
+        Price{energy, cycles}, limit);
 }
 
 // Layer, data space and loops of each operand that stays in a choice, and the layer and data space that brought it, -1 for
@@ -150,7 +153,9 @@ void add_estimates(py::module_& module) {
         .value("HOME", SumsRest::Home)
         .value("OUTERMOST", SumsRest::Outermost);
     py::class_<NestEstimate>(module, "NestEstimate")
-        .def(py::init(&nest_of), py::keep_alive<1, 2>())  // refers to its segment
+        .def(py::init(&nest_of), py::keep_alive<1, 2>(),  // refers to its segment
+             py::arg("segment"), py::arg("home"), py::arg("usable"), py::arg("dims"), py::arg("retained"), py::arg("sums"),
+             py::arg("sizes"), py::arg("energy") = INFINITY, py::arg("cycles") = INFINITY, py::arg("limit") = INFINITY)
         .def("lower_prices", &lower_prices)
         .def("best_sizes", &best_sizes)
         .def("stays", &stays_of);

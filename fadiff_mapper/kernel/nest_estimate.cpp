@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -22,11 +23,16 @@ static const double LESS = 1e-9;
 
 class NestEstimate::Packs {
 public:
-    Packs(const FusedSegment& segment, const NestOptions& options, const PerSize& sizes, std::size_t padded)
-        : loops(int(options.dims.size())), count(padded / LANES), layers_(segment.layers.size()),
-          cuts_(count * layers_ * loops) {
-        for (std::size_t pack = 0; pack < count; ++pack)
-            cut(segment, options, sizes, padded, pack * LANES, cuts_.data() + pack * layers_ * loops);
+    Packs(const NestEstimate& nest, std::size_t count)
+        : loops(int(nest.options_.dims.size())), nest_(nest), count_(count), layers_(nest.segment_.layers.size()),
+          cuts_(new LoopCut[count * layers_ * loops]) {}
+
+    // Takes up as many packs as there is room for, from one on.
+    void take(std::size_t from) {
+        begin = from, end = from + count_;
+        for (std::size_t pack = begin; pack < end; ++pack)
+            cut(nest_.segment_, nest_.options_, nest_.sizes_, nest_.padded_, pack * LANES,
+                cuts_.get() + (pack - begin) * layers_ * loops);
     }
 
     // Cuts of all layers by the tile sizes from a column on, [layer][loop].
@@ -53,15 +59,16 @@ public:
 
     // Cuts of one layer, [loop].
     const LoopCut* of(std::size_t pack, std::size_t layer) const {
-        return cuts_.data() + (pack * layers_ + layer) * loops;
+        return cuts_.get() + ((pack - begin) * layers_ + layer) * loops;
     }
 
     const int loops;
-    const std::size_t count;
+    std::size_t begin = 0, end = 0;
 
 private:
-    const std::size_t layers_;
-    std::vector<LoopCut> cuts_;
+    const NestEstimate& nest_;
+    const std::size_t count_, layers_;
+    const std::unique_ptr<LoopCut[]> cuts_;     // no vector, which would clear them: that takes as long as an estimate
 };
 
 // `sizes`, [rows][B], with the last column of each row repeated.
@@ -74,17 +81,28 @@ static PerSize filled_up(const std::vector<double>& sizes, std::size_t rows, std
 }
 
 NestEstimate::NestEstimate(const FusedSegment& segment, NestOptions options, const std::vector<double>& sizes,
-                           std::size_t batch)
+                           std::size_t batch, const Price& price, double limit)
     : segment_(segment), options_(std::move(options)), batch_(batch), padded_((batch + LANES - 1) / LANES * LANES),
       sizes_(filled_up(sizes, options_.dims.size(), batch_, padded_)), work_(segment.layers.size(), Work(padded_)),
       least_room_(padded_) {
-    const Packs packs(segment_, options_, sizes_, padded_);
-    for (std::size_t pack = 0; pack < packs.count; ++pack) lay_out(packs, pack);
-    list_residencies(packs);
+    const std::size_t count = padded_ / LANES;
+    Packs one(*this, 1);
+    bool hopeful = batch_ && limit == NEVER;
+    for (std::size_t pack = 0; pack < count; ++pack) {
+        one.take(pack);
+        lay_out(one, pack);
+        if (!any(load(&least_room_[pack * LANES]) > 0)) continue;   // nothing fits
+        for (int index = 0; index < int(segment.layers.size()); ++index) lay_out_work(one, pack, index);
+        hopeful = hopeful || may_undercut(one, pack, price, limit);
+    }
+    if (!hopeful) return;
+    Packs all(*this, count);
+    all.take(0);
+    list_residencies(all);
     list_choices();
 }
 
-// Room and work of every layer in one pack of tile sizes.
+// Room of every layer in one pack of tile sizes.
 void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
     const int layers = int(segment_.layers.size()), loops = packs.loops;
     const std::size_t first = pack * LANES;
@@ -112,7 +130,6 @@ void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
     Lanes least = NEVER;
     for (int index = 0; index < layers; ++index) {
         const FusedLayer& layer = segment_.layers[index];
-        lay_out_work(packs, pack, index);
         Lanes room = options_.usable - resting;
         for (int link = 0; link <= index && link + 1 < layers; ++link)
             if (segment_.reader(link) >= index) room = room - beyond[link];
@@ -192,6 +209,45 @@ void NestEstimate::lay_out_work(const Packs& packs, std::size_t pack, int index)
               + (again + (last ? 0 : made) + passed_on) * layer.home_price[options_.home], &work.energy[first]);
 }
 
+// Tells `found` the loops along which an operand may stay: more and more of those whose steps share words of it, the
+// innermost first.
+template <typename Found>
+static void stay_along(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Found found) {
+    Loops64 across = 0;
+    for (int loop = loops - 1; loop >= 0; --loop) {
+        const int dim = cuts[loop].dim;
+        if (dim >= 0 && layer.moves(tensor, dim) && layer.rank_of(tensor, dim).terms.size() < 2) continue;
+        found(across |= Loops64(1) << loop);
+    }
+}
+
+// Whether a choice may have a price below a limit in one pack of tile sizes: every operand comes in as seldom as any of
+// its residencies allows. Operations are those of `cost` in the same order, so that rounding raises no price above that
+// of a choice.
+bool NestEstimate::may_undercut(const Packs& packs, std::size_t pack, const Price& price, double limit) const {
+    const std::size_t first = pack * LANES;
+    Packs::Cost group;
+    for (int index = 0; index < int(segment_.layers.size()); ++index) {
+        const FusedLayer& layer = segment_.layers[index];
+        const LoopCut* own = packs.of(pack, index);
+        const Work& work = work_[index];
+        Lanes reads = 0;
+        for (int t = 0; t < int(layer.spaces.size()); ++t) {
+            if (layer.spaces[t].written || layer.handed >> t & 1) continue;
+            if (shared_with(index, t) != segment_.shared.end()) continue;   // may be there already
+            Lanes least = fetched(layer, t, own, packs.loops, 0);
+            stay_along(layer, t, own, packs.loops, [&](Loops64 across) {
+                least = smaller(least, fetched(layer, t, own, packs.loops, across));
+            });
+            reads += least;
+        }
+        group += {load(&work.energy[first]) + reads * layer.read,
+                  larger(load(&work.compute[first]), (load(&work.words[first]) + reads) / layer.words_per_cycle), 0};
+    }
+    const Lanes least = price.of(group.energy * segment_.repeat, group.cycles * segment_.repeat);
+    return any((load(&least_room_[first]) > 0) & (least < limit));
+}
+
 void NestEstimate::list_residencies(const Packs& packs) {
     for (int index = 0; index < int(segment_.layers.size()); ++index) {
         const FusedLayer& layer = segment_.layers[index];
@@ -201,7 +257,7 @@ void NestEstimate::list_residencies(const Packs& packs) {
             Operand operand{index, t, leader_of(packs, index, t), {}};
             const auto over_packs = [&](const auto& number) {
                 PerSize numbers(padded_);
-                for (std::size_t pack = 0; pack < packs.count; ++pack)
+                for (std::size_t pack = packs.begin; pack < packs.end; ++pack)
                     store(number(packs.of(pack, index)), &numbers[pack * LANES]);
                 return numbers;
             };
@@ -222,15 +278,11 @@ void NestEstimate::list_residencies(const Packs& packs) {
             const bool leads = std::any_of(segment_.shared.begin(), segment_.shared.end(), [&](const SharedOperand& other) {
                 return other.first == index && other.first_tensor == t;
             });
-            if (leads && batch_)    // within a step, for the other layers that read it
+            if (leads)  // within a step, for the other layers that read it
                 operand.residencies.push_back({true, 0, over_packs([&](const LoopCut* own) {
                     return held(layer, t, own, packs.loops, 0);
                 }), operand.residencies[0].reads, inward});
-            Loops64 across = 0;
-            for (int loop = packs.loops - 1; batch_ && loop >= 0; --loop) {
-                const int dim = packs.of(0, index)[loop].dim;
-                if (dim >= 0 && layer.moves(t, dim) && layer.rank_of(t, dim).terms.size() < 2) continue;
-                across |= Loops64(1) << loop;
+            stay_along(layer, t, packs.of(0, index), packs.loops, [&](Loops64 across) {
                 Residency more{true, across, {}, over_packs([&](const LoopCut* own) {
                     return fetched(layer, t, own, packs.loops, across);
                 }), inward};
@@ -238,28 +290,33 @@ void NestEstimate::list_residencies(const Packs& packs) {
                 bool saves = false;
                 for (std::size_t column = 0; column < batch_; ++column)
                     saves = saves || more.reads[column] < before[column] * (1 - LESS);
-                if (!saves) continue;
+                if (!saves) return;
                 more.words = over_packs([&](const LoopCut* own) { return held(layer, t, own, packs.loops, across); });
                 operand.residencies.push_back(std::move(more));
-            }
+            });
             operands_.push_back(std::move(operand));
         }
     }
     first_operand_.push_back(operands_.size());
 }
 
+// How an operand is shared with an earlier layer; the end if it is not.
+std::vector<SharedOperand>::const_iterator NestEstimate::shared_with(int layer, int tensor) const {
+    return std::find_if(segment_.shared.begin(), segment_.shared.end(), [&](const SharedOperand& shared) {
+        return shared.layer == layer && shared.tensor == tensor;
+    });
+}
+
 // The operand of an earlier layer that has all words of this one on the chip in every step, if both share a tensor and
 // loops cut it alike; else -1.
 int NestEstimate::leader_of(const Packs& packs, int layer, int tensor) const {
-    const auto own = std::find_if(segment_.shared.begin(), segment_.shared.end(), [&](const SharedOperand& shared) {
-        return shared.layer == layer && shared.tensor == tensor;
-    });
-    if (own == segment_.shared.end() || !batch_) return -1;
+    const auto own = shared_with(layer, tensor);
+    if (own == segment_.shared.end()) return -1;
     const auto rank_moved = [&](int place, int space, int dim) {
         const FusedLayer& of = segment_.layers[place];
         return dim >= 0 && of.moves(space, dim) ? &of.rank_of(space, dim) - of.spaces[space].ranks.data() : -1;
     };
-    for (std::size_t pack = 0; pack < packs.count; ++pack)
+    for (std::size_t pack = packs.begin; pack < packs.end; ++pack)
         for (int loop = 0; loop < packs.loops; ++loop) {
             const LoopCut &mine = packs.of(pack, layer)[loop], &first = packs.of(pack, own->first)[loop];
             const auto rank = rank_moved(layer, tensor, mine.dim);
@@ -281,7 +338,6 @@ static double mean(const PerSize& values, std::size_t batch) {
 // The full product of the operands' residencies, the last operand changing fastest, or two greedy sequences: one
 // operand after the other is made resident, by saved words per occupied word, and smallest footprint first.
 void NestEstimate::list_choices() {
-    if (!batch_) return;
     const auto own = [](const Operand& operand) { return operand.leader < 0; };
     double combinations = 1;
     for (const Operand& operand : operands_)
@@ -350,7 +406,8 @@ NestEstimate::Packs::Cost NestEstimate::Packs::cost(const NestEstimate& nest, co
 }
 
 // Layers have the same residencies in many choices: each is priced once in every eight tile sizes.
-std::vector<std::vector<double>> NestEstimate::prices(std::size_t from, std::size_t to, const Price& price) const {
+template <typename Found>
+void NestEstimate::each_price(std::size_t from, std::size_t to, const Price& price, Found found) const {
     const std::size_t layers = segment_.layers.size();
     std::vector<std::pair<std::size_t, std::size_t>> known;     // a layer, and the first choice with its residencies
     std::vector<std::size_t> cases;                             // number of that one, [choice][layer]
@@ -364,36 +421,40 @@ std::vector<std::vector<double>> NestEstimate::prices(std::size_t from, std::siz
             cases.push_back(std::size_t(same - known.begin()));
             if (same == known.end()) known.emplace_back(index, row);
         }
-    std::vector<std::vector<double>> found(to - from, PerSize(padded_));
     std::vector<Packs::Cost> costs(known.size());
     for (std::size_t column = 0; column < padded_; column += LANES) {
+        if (!any(load(&least_room_[column]) > 0)) continue;
         for (std::size_t number = 0; number < known.size(); ++number)
             costs[number] = Packs::cost(*this, picks_[known[number].second], known[number].first, column);
-        for (std::size_t row = 0; row < found.size(); ++row) {
+        for (std::size_t row = 0; row < to - from; ++row) {
             Packs::Cost group;
             for (std::size_t index = 0; index < layers; ++index) group += costs[cases[row * layers + index]];
             const Mask fits = load(&least_room_[column]) - group.words > 0;
-            store(select(fits, price.of(group.energy * segment_.repeat, group.cycles * segment_.repeat), NEVER),
-                  &found[row][column]);
+            if (any(fits))
+                found(row, column,
+                      select(fits, price.of(group.energy * segment_.repeat, group.cycles * segment_.repeat), NEVER));
         }
     }
-    for (std::vector<double>& own : found) own.resize(batch_);
-    return found;
 }
 
 std::vector<double> NestEstimate::lower(const Price& price) const {
-    std::vector<double> least;
-    for (const std::vector<double>& own : prices(0, picks_.size(), price))
-        least.push_back(*std::min_element(own.begin(), own.end()));
-    return least;
+    PerSize least(picks_.size() * LANES, NEVER);    // of every eighth tile size, [choice][lane]
+    each_price(0, picks_.size(), price, [&](std::size_t row, std::size_t, const Lanes& prices) {
+        store(smaller(load(&least[row * LANES]), prices), &least[row * LANES]);
+    });
+    std::vector<double> found;
+    for (auto own = least.begin(); own != least.end(); own += LANES)
+        found.push_back(*std::min_element(own, own + LANES));
+    return found;
 }
 
 std::optional<Sized> NestEstimate::best(std::size_t row, const Price& price, double bar) const {
     const std::vector<int>& pick = picks_[row];
-    const std::vector<double> lowest = prices(row, row + 1, price)[0];
     std::vector<std::pair<double, std::size_t>> promising;
-    for (std::size_t column = 0; column < batch_; ++column)
-        if (lowest[column] < bar) promising.emplace_back(lowest[column], column);
+    each_price(row, row + 1, price, [&](std::size_t, std::size_t first, const Lanes& lowest) {
+        for (std::size_t column = first; column < std::min(first + LANES, batch_); ++column)
+            if (lowest[int(column - first)] < bar) promising.emplace_back(lowest[int(column - first)], column);
+    });
     std::sort(promising.begin(), promising.end());
     if (promising.size() > CLOSER) promising.resize(CLOSER);
     std::optional<Sized> best;

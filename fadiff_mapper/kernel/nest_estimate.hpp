@@ -3,7 +3,8 @@
 // For one order of loops, tile sizes and resident operands trade the room in the home level against traffic to the
 // outermost one. An operand from outside passes, or it stays along the innermost of the loops whose steps share words
 // of it, along more and more of them as long as that saves words. All combinations are priced up to a limit; beyond,
-// two greedy sequences. Pricing has two stages: `lower` brings every passing operand in once per step; `best` adds the
+// two greedy sequences. Nothing is listed of a nest in which nothing can be below a limit, as work and the fewest reads
+// of each operand tell. Pricing has two stages: `lower` brings every passing operand in once per step; `best` adds the
 // refetches of tiles that do not fit, for the most promising sizes of one choice.
 //
 // A layer's best mapping by itself gives its energy and cycles on the chip; fusion replaces its traffic with the
@@ -53,9 +54,9 @@ struct Sized {
 
 class NestEstimate {
 public:
-    // `sizes`: [loops][B], the tile sizes.
+    // `sizes`: [loops][B], the tile sizes. No choices are listed where none can have a price below the limit.
     NestEstimate(const FusedSegment& segment, NestOptions options, const std::vector<double>& sizes,
-                 std::size_t batch);
+                 std::size_t batch, const Price& price, double limit);
 
     std::size_t choices() const { return picks_.size(); }
     const std::vector<Operand>& operands() const { return operands_; }
@@ -78,16 +79,20 @@ private:
         explicit Work(std::size_t padded)
             : energy(padded), compute(padded), words(padded), room(padded), sums(padded) {}
     };
-    class Packs;  // the loops as all layers see them, in all tile sizes; made of vectors, so not known here (setup.py)
+    class Packs;  // the loops as all layers see them, in some tile sizes; made of vectors, so not known here (setup.py)
 
     void lay_out(const Packs& packs, std::size_t pack);
     void lay_out_work(const Packs& packs, std::size_t pack, int layer);
+    bool may_undercut(const Packs& packs, std::size_t pack, const Price& price, double limit) const;
+    std::vector<SharedOperand>::const_iterator shared_with(int layer, int tensor) const;
     void list_residencies(const Packs& packs);
     int leader_of(const Packs& packs, int layer, int tensor) const;
     void list_choices();
 
-    // Prices of some choices in all tile sizes, [choice][B], as `lower` takes them; infinite where one does not fit.
-    std::vector<std::vector<double>> prices(std::size_t from, std::size_t to, const Price& price) const;
+    // Tells `found` the prices of some choices as `lower` takes them, for every eight tile sizes of which one fits at
+    // least: number of the choice from the first one on, column of the first size, prices, infinite where one does not.
+    template <typename Found>
+    void each_price(std::size_t from, std::size_t to, const Price& price, Found found) const;
 
     const FusedSegment& segment_;
     NestOptions options_;

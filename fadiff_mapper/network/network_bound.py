@@ -212,6 +212,11 @@ class PathStep:
     credit: OperatingPoint = NOTHING  # of what runs besides the layers, the part that a group may do without
     residents: Residents = NOBODY
 
+    def price(self, energy: float, cycles: float) -> float:
+        """The least price at prices per pJ and per cycle."""
+        return self.runs * self.least.price(energy, cycles) - (
+            energy * self.credit.energy_pj) - cycles * self.credit.cycles
+
 
 @dataclass(frozen=True)
 class NetworkLeast:
@@ -348,7 +353,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         found = []
         divided_at = dict.fromkeys(hardware.level(stay.level) for stay in divisions_of(segment))
         for index, (name, problem, share) in enumerate(zip(
-                segment.nodes, segment.problems, needed_shares(segment), strict=True)):
+                segment.nodes, segment.problems, segment.needed_shares, strict=True)):
             # what an earlier layer has brought may lie there, too
             handed = dict.fromkeys([
                 *(link.tensor for link in segment.into(index)),
@@ -367,15 +372,16 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                     there = replace(spec, constraints=held_at(spec.constraints, level, {between: False}))
                     known.layers[key].append(in_group(there, levels[0], {
                         tensor: written for tensor, written in handed.items() if tensor != between}))
-            found.append([replace(layer, done=share * masked.get(name, 1.0)) for layer in known.layers[key]])
+            done = share * masked.get(name, 1.0)
+            found.append([replace(layer, done=done) if done != 1 else layer for layer in known.layers[key]])
         return found
 
     def least_group(segment: Segment, own: Residents) -> LeastGroup:
         """What no group of a segment undercuts that finds and leaves some tensors."""
         homed = in_home(segment, own)
-        point = OperatingPoint(*(
-            segment.repeat * sum(min(getattr(layer.once, value) for layer in each) for each in homed)
-            for value in ("energy_pj", "cycles")))
+        once = [[layer.once for layer in each] for each in homed]
+        point = OperatingPoint(*(segment.repeat * sum(min(getattr(at, value) for at in each) for each in once)
+                                 for value in ("energy_pj", "cycles")))
         least = LeastGroup(segment, point)
         if segment.charged:
             stays = [*map(Stay, homes(hardware)), *divisions_of(segment)]
@@ -510,30 +516,11 @@ def least_operators(hardware: Hardware, segment: Segment, stays: Sequence[Stay],
                           min(point.cycles for point in points)).times(segment.repeat)
 
 
-def needed_shares(segment: Segment) -> list[float]:
-    """The part of each layer's work that a group has to do at least: strides may leave out points, and so may layers
-    further on that do not read all of one."""
-    points, shares = {len(segment.links): dict(segment.problems[-1].bounds)}, [1.0]
-    for index in reversed(range(len(segment.links))):
-        link, problem, reader = segment.links[index], segment.problems[index], segment.problems[segment.reader(index)]
-        before = dict(problem.bounds)
-        for own, slides in segment.slides[index].items():
-            theirs, extent = link.dims[own], problem.bounds[own]
-            span = (slides.kernel - 1) * slides.dilation + 1
-            read = (points[segment.reader(index)][theirs] - 1) * min(slides.stride, span) + span
-            behind = max(slides.read(range(reader.bounds[theirs])).stop - extent, 0)
-            least = -(-read // slides.shrink) * slides.block - max(slides.ahead, 0) - behind
-            before[own] = min(max(least, 1), extent)
-        shares.insert(0, prod(before[dim] / extent for dim, extent in problem.bounds.items()))
-        points[index] = before
-    return shares
-
-
 def least_work(segments: Sequence[Segment]) -> dict[str, float]:
     """The least part of a layer's work that groups of some segments have to do, by name."""
     part: dict[str, float] = {}
     for segment in segments:
-        for name, share in zip(segment.nodes[:-1], needed_shares(segment), strict=False):
+        for name, share in zip(segment.nodes[:-1], segment.needed_shares, strict=False):
             part[name] = min(part.get(name, 1.0), share)
     return part
 
@@ -579,6 +566,8 @@ class KnownLeast:
     layers: dict[Hashable, list[LayerInGroup]] = field(default_factory=dict)    # by layer and operands in the home
     # least work of layers in the kernel's form, with the problems that they were made from
     tables: dict[Hashable, tuple[LayerLeast, LayerBase, Problem]] = field(default_factory=dict)
+    # words per cycle of the home's ports and least energy of a word filled into it, with the problem of the last layer
+    ports: dict[int, tuple[list[float], float, Problem]] = field(default_factory=dict)
     translated: Translated = field(default_factory=dict)    # layers and links of segments in the kernel's form
 
 
@@ -606,7 +595,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         segment: The segment.
         layers: Its layers.
         costs: Costs of words.
-        known: Layers and links of other segments on the design; those of this one are added.
+        known: What is known of other segments on the design; layers, links and ports of this one are added.
         residents: The lasting tensors that lie in the home.
     """
     home, last = layers[0].home, segment.problems[-1]
@@ -617,9 +606,11 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     if usable is None or len(dims) > LOOPS or (segment.links and not dims) or any(
             layer.least is None for layer in layers):
         return None
-    machine = prepare_layer(layers[0].spec.arch, last, layers[0].spec.tables).machine
-    bandwidth = [float(limit[home, 0]) for _, limit in through_ports(0, 0, machine)]
-    fill = float(word_energy(machine).fill[home].min())
+    if id(last) not in known.ports:
+        machine = prepare_layer(layers[0].spec.arch, last, layers[0].spec.tables).machine
+        known.ports[id(last)] = ([float(limit[home, 0]) for _, limit in through_ports(0, 0, machine)],
+                                 float(word_energy(machine).fill[home].min()), last)
+    bandwidth, fill, _ = known.ports[id(last)]
     tables, bases = [], []
     for index, (layer, problem) in enumerate(zip(layers, segment.problems, strict=True)):
         lasting = {operand: there for number, operand, there in residents.operands if number == index}
@@ -642,19 +633,20 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         shared[index] -= {dim for dim in dims if (cut := segment.cuts[dim][index])
                           and (slides[cut].shrink > 1 or slides[cut].block > 1)}
     number = {dim: index for index, dim in enumerate(last.dimensions)}
-    equal = [pair for pair in combinations(dims, 2) if alike(segment, *pair)]
-    adding = {dim for dim in dims if dim not in last.output.dimensions}
+    equal = [(number[first], number[second]) for first, second in combinations(dims, 2)
+             if alike(segment, first, second)]
+    adding = {number[dim] for dim in dims if dim not in last.output.dimensions}
     # whether sums may rest there
     in_home = last.output.name not in layers[-1].spec.constraints.levels[home].bypass
     orders = []
-    for order in permutations(dims):
+    for order in map(list, permutations(number[dim] for dim in dims)):
         if any(order.index(first) > order.index(second) for first, second in equal):
             continue
         # sums that stay where they are added up: the loops that add to them are the innermost ones
         if set(order[len(dims) - len(adding):]) == adding or in_home:
-            orders.append(([number[dim] for dim in order], False))
+            orders.append((order, False))
         if adding:
-            orders.append(([number[dim] for dim in order], True))
+            orders.append((order, True))
     return GroupBound(compiled.tables, tables, float(usable - residents.room), bandwidth, orders,
                       [[number[dim] for dim in dims if dim in own] for own in shared])
 

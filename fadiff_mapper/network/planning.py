@@ -236,6 +236,11 @@ class PlanningRun:
             over=self.over_in(LISTING)))[0]
 
     @cached_property
+    def promised(self) -> list[tuple[PathStep, SegmentState | None]]:
+        """The steps of `promises`, each with what planning knows of its segment; None of a layer by itself."""
+        return [(step, self.by_nodes.get(step.nodes)) for step in self.promises.steps] if self.promises else []
+
+    @cached_property
     def chains(self) -> list[tuple[str, ...]]:
         """Names of the layers of every chain; found once, and not at all where nothing is fused."""
         return [names for names, _ in chains(self.workload)]
@@ -336,25 +341,53 @@ def _candidates_of(plan: Sequence[CoverPart[Any]]) -> list[Candidate]:
 
 # Which segments are enumerated.
 
+class HopedSteps:
+    """The steps of `PlanningRun.promises` at the prices of the plan so far: layers by themselves, and segments, each at
+    its bound until it is enumerated with its layers as they are known now, and then at its best candidate or group.
+
+    No group may be evaluated meanwhile."""
+
+    def __init__(self, run: PlanningRun) -> None:
+        """Takes up what is known of all segments."""
+        self.run, self.price = run, run.price_at(best_known_plan(run))
+        self.listed = {id(state) for state in run.known.values() if state.listed_for    # few are: not all are compared
+                       and state.listed_for == tuple(run.bases[name] for name in state.segment.nodes)}
+        bounds = run.promises.prices(*self.at) if run.promises else ()
+        self.prices = [bound if state and id(state) not in self.listed else self._hoped(step, state)
+                       for (step, state), bound in zip(run.promised, bounds, strict=True)]
+
+    @property
+    def at(self) -> tuple[float, float]:
+        """The prices per pJ and per cycle."""
+        energy, cycles = self.price.sums
+        return 1 / energy, 1 / cycles
+
+    def _hoped(self, step: PathStep, state: SegmentState | None) -> float:
+        """The price of a layer by itself, or of a segment that is enumerated."""
+        return state.hoped(self.price) if state else self.price(self.run.alone[step.nodes[0]])
+
+    def update(self, changed: SegmentState) -> None:
+        """Takes up that the bound of a segment was raised, or that it was enumerated (`listed`)."""
+        for number, (step, state) in enumerate(self.run.promised):
+            if state is changed:
+                self.prices[number] = self._hoped(step, state) if id(state) in self.listed else step.price(*self.at)
+
+    def unlisted(self) -> list[PathStep]:
+        """The segments on the path of the least price that are not enumerated; equal ones stand once. Without bounds
+        all that are not enumerated, the shortest first."""
+        run = self.run
+        if run.promises is None:
+            left = [state.segment.nodes for state in run.known.values() if id(state) not in self.listed]
+            return [PathStep(0, 0, nodes, LeastLayer(0.0, 0.0)) for nodes in sorted(left, key=len)]
+        path = least_path(((step.before, step.after, price, (step, state))
+                           for (step, state), price in zip(run.promised, self.prices, strict=True)),
+                          0, run.promises.steps[-1].after)[1]
+        return list({id(state): step for step, state in path if state and id(state) not in self.listed}.values())
+
+
 def unlisted(run: PlanningRun) -> list[PathStep]:
-    """The segments that are not enumerated, with their layers as they are known now, of the plan that would be best at
-    the prices of the plan so far if each segment cost its bound, until it is enumerated, and then its best candidate
-    or group. Equal segments stand once. Without bounds all that are not enumerated, the shortest first."""
-    listed = {key for key, state in run.known.items() if state.listed_for   # few are: not all are compared
-              and state.listed_for == tuple(run.bases[name] for name in state.segment.nodes)}
-    if run.promises is None:
-        left = sorted((state.segment.nodes for key, state in run.known.items() if key not in listed), key=len)
-        return [PathStep(0, 0, nodes, LeastLayer(0.0, 0.0)) for nodes in left]
-    price = run.price_at(best_known_plan(run))
-    prices = run.promises.prices(*(1 / total for total in price.sums))
-    ways = []
-    for step, least in zip(run.promises.steps, prices, strict=True):
-        state = run.by_nodes.get(step.nodes)
-        ways.append((step.before, step.after, price(run.alone[step.nodes[0]]) if state is None else
-                     state.hoped(price) if state.segment.key in listed else least, step))
-    path = least_path(ways, 0, run.promises.steps[-1].after)[1]
-    return list({run.by_nodes[step.nodes].segment.key: step for step in path if step.nodes in run.by_nodes
-                 and run.by_nodes[step.nodes].segment.key not in listed}.values())
+    """The segments to be enumerated next: those of the plan that would be best if all cost what is hoped."""
+    return HopedSteps(run).unlisted()
 
 
 def list_candidates(run: PlanningRun) -> bool:
@@ -365,19 +398,23 @@ def list_candidates(run: PlanningRun) -> bool:
     """
     stopped, price, begun = run.over_in(LISTING), run.price, False
     energy, cycles = (1 / total for total in price.sums)
-    while left := unlisted(run):
+    hoped = HopedSteps(run)
+    while left := hoped.unlisted():
         for step in left:
             state, own = run.by_nodes[step.nodes], step.least
             if isinstance(own, LeastGroup) and own.bound is None and not (own.ended or stopped()):
                 # parts are bounded sooner than candidates are enumerated
                 _, failed = attempted("gap", partial(own.raise_price, energy, cycles, inf))
                 own.ended = own.ended or bool(failed)
-                continue
-            if begun and stopped():
+            elif begun and stopped():
                 return False
-            begun = True
-            propose(run, state, candidates(run.compiled(state.segment), price, price(run.one_by_one(state.segment))))
-            state.listed_for = tuple(run.bases[name] for name in state.segment.nodes)
+            else:
+                begun = True
+                propose(run, state, candidates(
+                    run.compiled(state.segment), price, price(run.one_by_one(state.segment))))
+                state.listed_for = tuple(run.bases[name] for name in state.segment.nodes)
+                hoped.listed.add(id(state))
+            hoped.update(state)
     return True
 
 

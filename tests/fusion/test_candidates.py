@@ -450,6 +450,22 @@ def test_the_estimate_of_many_tile_sizes_is_the_best_of_those_of_each(
         assert chosen is not None and best[:3] == chosen[:3]
 
 
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=19),
+       st.sampled_from([0, 1, 3]), st.sampled_from([40.0, 400.0, inf]), st.sampled_from([0.0, 0.9, 1.0, 1.1, 2.0]))
+def test_only_nests_that_are_not_below_a_limit_have_no_choices(
+        sizes: list[tuple[int, int]], retained: int, usable: float, part: float) -> None:
+    segment = segment_of(group(CONV_2D, [("P", 2), ("Q", 2)], ""))
+    tables = compiled_segment(hardware(), segment, [LANED] * len(segment.problems)).tables
+    nest = (tables, 0, usable, [segment.problems[-1].dimensions.index(dim) for dim in "PQ"], [retained],
+            SumsRest.INSIDE, np.array(sizes, dtype=np.float64).T.copy())
+    prices = NestEstimate(*nest).lower_prices(1e4, 1e3)
+    limit = part * min(prices) if part else 0.0
+    limited = NestEstimate(*nest, 1e4, 1e3, limit).lower_prices(1e4, 1e3)
+    assert limited == prices or (not limited and min(prices) >= limit)
+    assert limited or part <= 1.0
+    assert part or not limited
+
+
 @pytest.mark.parametrize("lanes", [1, 2, 3, 8, 12, 16])
 @pytest.mark.parametrize("bound", [40, 70_000])
 def test_tiles_fill_the_lanes_with_their_largest_divisor(lanes: int, bound: int) -> None:

@@ -323,7 +323,7 @@ def test_groups_longer_than_those_with_many_loops_come_from_the_enumeration_and_
     specs = specs_of(layers, bundled_files.find("arch/gemmini_large"))
     for descent in (None, descended_network):
         if descent:  # the groups of the descent are the only ones
-            monkeypatch.setattr(planning, "unlisted", lambda _: [])
+            monkeypatch.setattr(planning.HopedSteps, "unlisted", lambda _: [])
         result = plan_network(layers, specs, NetworkOptions(threads=1), checkpoint_file=saved, descent=descent)
         assert max(len(group.nodes) for group in result.groups if group.group.loops) > LOOPED
         assert all(0 <= value <= 1 for group in result.groups for value in group.sigma)
