@@ -837,7 +837,6 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
     Cuts cuts{std::vector<LoopCut>(count * loops), std::vector<LoopCut>(count * loops), loops};
     Box small, large;
     for (std::size_t first = 0; first < parts.size(); first += LANES) {
-        bounded_ += count;
         cuts.used = int(std::min(parts.size() - first, std::size_t(LANES)));
         const auto part = [&](int lane) -> GroupPart& { return parts[std::min(first + lane, parts.size() - 1)]; };
         for (int loop = 0; loop < loops; ++loop) {
@@ -861,6 +860,7 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
                     found[layer].energy[share] = costs[layer][share].first[lane];
                     found[layer].cycles[share] = costs[layer][share].second[lane];
                 }
+            part(lane).price = price_of(part(lane), price_);
         }
     }
 }
@@ -939,13 +939,13 @@ int GroupBound::choices_of(std::size_t layer, int tensor, const LoopOrder& order
 }
 
 // The box of a part in two along a loop: by steps, or by tile sizes where all have as many steps.
-void GroupBound::halve(const GroupPart& part, std::size_t loop, std::vector<GroupPart>& found) const {
+void GroupBound::halve(const GroupBox& part, std::size_t loop, std::vector<GroupPart>& found) const {
     const double bound = segment_.layers.back().bounds[orders_[part.order].dims[loop]];
     const double most = std::ceil(bound / part.least[loop]), least = std::ceil(bound / part.most[loop]);
     double size = std::floor((part.least[loop] + part.most[loop]) / 2) + 1;
     if (most > least)   // the least tile in at most as many steps as in the middle
         size = std::ceil(bound / std::min(std::max(std::floor(std::sqrt(most * least)), least), most - 1));
-    found.insert(found.end(), 2, part);
+    found.insert(found.end(), 2, GroupPart{part});
     found[found.size() - 2].most[loop] = size - 1;
     found.back().least[loop] = size;
 }
@@ -953,7 +953,7 @@ void GroupBound::halve(const GroupPart& part, std::size_t loop, std::vector<Grou
 // Boxes are divided until no loop has many more steps in one of a box's tiles than in another; then the order is chosen.
 // After that, whether an intermediate stays along a loop or is made again, and the residency of an operand from outside, where
 // the least costly case costs most; where that costs nothing yet, the box first, by steps and then by sizes.
-std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupPart>& parts, const Price& price) {
+std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupPart>& parts) {
     const LoopOrder& order = orders_[parts[0].order];
     const std::vector<double>& bounds = segment_.layers.back().bounds;
     const std::size_t loops = order.dims.size();
@@ -964,7 +964,7 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
         const double bound = bounds[order.dims[loop]];
         return std::ceil(bound / part.least[loop]) / std::ceil(bound / part.most[loop]);
     };
-    std::vector<double> widest(parts.size(), 1), now, best;
+    std::vector<double> widest(parts.size(), 1), best;
     for (std::size_t number = 0; number < parts.size(); ++number) {
         const GroupPart& part = parts[number];
         bool wide = false;
@@ -972,18 +972,25 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
             widest[number] = std::max(widest[number], ratio(part, loop));
             wide |= part.least[loop] < part.most[loop];
         }
-        now.push_back(price_of(part, price));
-        best.push_back(wide ? now.back() * (1 + HIGHER) : -1);
+        best.push_back(wide ? part.price * (1 + HIGHER) : -1);
     }
-    // Divides some parts by a choice, `choose(part, choice)`, where that raises the price more than all choices before.
+    // Divides some parts by a choice, `choose(part, choice)`, where that raises the price more than all choices before; ends
+    // where that is known to raise none.
     const auto decide = [&](const std::vector<std::size_t>& some, int choices, const auto& choose) {
         if (some.empty()) return;
         std::vector<std::vector<GroupPart>> chosen(choices);
         std::vector<double> value(some.size(), NEVER);
+        bounded_ += choices * segment_.layers.size();
         for (int choice = 0; choice < choices; ++choice) {
-            for (const std::size_t number : some) choose(chosen[choice].emplace_back(parts[number]), choice);
+            bool rises = false;
+            for (const std::size_t number : some)
+                choose(chosen[choice].emplace_back(GroupPart{GroupBox(parts[number])}), choice);
             evaluate(chosen[choice]);
-            for (std::size_t i = 0; i < some.size(); ++i) value[i] = std::min(value[i], price_of(chosen[choice][i], price));
+            for (std::size_t i = 0; i < some.size(); ++i) {
+                value[i] = std::min(value[i], chosen[choice][i].price);
+                rises |= value[i] > best[some[i]];
+            }
+            if (!rises) return;
         }
         for (std::size_t i = 0; i < some.size(); ++i) {
             if (!(value[i] > best[some[i]])) continue;
@@ -1002,7 +1009,7 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
         const std::vector<std::size_t> narrow = where([&](std::size_t number) { return widest[number] < WIDE; });
         for (const std::size_t number : narrow) best[number] = -1;
         decide(narrow, int(orders_.size()) - 1, [&](GroupPart& part, int choice) {
-            const GroupPart before = part;
+            const GroupBox before = part;
             part.order = choice + 1;
             for (std::size_t loop = 0; loop < loops; ++loop) {
                 const std::vector<int>& dims = orders_[part.order].dims;
@@ -1047,7 +1054,7 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
         first.push_back(boxes.size());
         if (!found[number].empty()) continue;
         std::vector<GroupPart> own;
-        if (widest[number] > 1) own.push_back(part);
+        if (widest[number] > 1) own.push_back(GroupPart{GroupBox(part)});
         for (std::size_t loop = 0; loop < loops; ++loop) {
             if (widest[number] == 1) {  // sizes with as many steps, of one loop or another
                 if (part.least[loop] < part.most[loop]) halve(part, loop, own);
@@ -1061,10 +1068,11 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
     }
     first.push_back(boxes.size());
     if (!boxes.empty()) evaluate(boxes);
+    bounded_ += (boxes.size() + LANES - 1) / LANES * segment_.layers.size();
     for (std::size_t number = 0; number < parts.size(); ++number) {
         std::size_t begin = first[number], end = first[number + 1];
         if (widest[number] == 1) {  // of the loop along which the price rises most on average, at most to twice as much
-            const auto rise = [&](std::size_t box) { return std::min(price_of(boxes[box], price), 2 * now[number]); };
+            const auto rise = [&](std::size_t box) { return std::min(boxes[box].price, 2 * parts[number].price); };
             double highest = 0;
             std::size_t taken = end;
             for (std::size_t box = begin; box < end; box += 2) {
@@ -1081,10 +1089,9 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
 // Takes up the part at a place among those that wait, or among those that are whole.
 void GroupBound::rank(std::size_t place) {
     const GroupPart& part = parts_[place];
-    const double value = price_of(part, price_);
-    if (value == NEVER) return;
-    if (part.whole) whole_ = std::min(whole_, value);
-    else waiting_[{part.order, part.again, part.kept, part.stays}].push({value, place});
+    if (part.price == NEVER) return;
+    if (part.whole) whole_ = std::min(whole_, part.price);
+    else waiting_[{part.order, part.again, part.kept, part.stays}].push({part.price, place});
 }
 
 std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most) {
@@ -1092,7 +1099,10 @@ std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most)
         price_ = price;
         whole_ = NEVER;
         waiting_.clear();
-        for (std::size_t place = 0; place < parts_.size(); ++place) rank(place);
+        for (std::size_t place = 0; place < parts_.size(); ++place) {
+            parts_[place].price = price_of(parts_[place], price);
+            rank(place);
+        }
     }
     const std::size_t before = bounded_;
     while (!waiting_.empty() && bounded_ - before < most) {
@@ -1107,7 +1117,7 @@ std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most)
             parts.push_back(std::move(parts_[places.back()]));
         }
         if (least->second.empty()) waiting_.erase(least);
-        std::vector<std::vector<GroupPart>> found = divided(parts, price);
+        std::vector<std::vector<GroupPart>> found = divided(parts);
         for (std::size_t number = 0; number < parts.size(); ++number) {
             if (found[number].empty()) {
                 parts[number].whole = true;
@@ -1117,7 +1127,7 @@ std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most)
             }
             gone_.push_back(places[number]);
             for (GroupPart& part : found[number]) {
-                if (price_of(part, price) == NEVER) continue;   // no group fits
+                if (part.price == NEVER) continue;  // no group fits
                 if (gone_.empty()) gone_.push_back(parts_.size()), parts_.emplace_back();
                 const std::size_t place = gone_.back();     // that of one that was divided
                 gone_.pop_back();

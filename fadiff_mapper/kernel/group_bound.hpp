@@ -89,12 +89,17 @@ struct LeastCosts {
 };
 
 // A part of all groups; words stay, or are made again, along loops: bits by position in the order.
-struct GroupPart {
+struct GroupBox {
     int order = 0;
     std::array<std::uint8_t, MOST_LINKS> again{}, kept{};   // by link
     // by layer and operand from outside: the number of its residency from 1 on, 0 where it may be any
     std::array<std::array<std::uint8_t, 2>, MOST_LINKS + 1> stays{};
     std::array<double, MOST_LOOPS> least{}, most{};         // tile sizes, by position in the order
+};
+
+// The same with its least costs.
+struct GroupPart : GroupBox {
+    double price = 0;       // the last one that was asked for; infinite where no group fits
     bool whole = false;     // whether it could not be divided: nothing is left, or it has no price
     bool crowded = false;   // whether operands from outside that stay as long as each could alone do not fit together
     std::vector<LeastCosts> layers;
@@ -123,7 +128,7 @@ public:
     // parts were bounded; returns their number.
     std::size_t refine(const Price& price, double bar, std::size_t most);
 
-    // The least costs of parts of one order after the same decisions.
+    // The least costs of parts of one order after the same decisions, and their prices.
     void evaluate(std::vector<GroupPart>& parts);
 
 private:
@@ -132,8 +137,8 @@ private:
     using Decisions = decltype(std::tuple(GroupPart().order, GroupPart().again, GroupPart().kept, GroupPart().stays));
 
     int choices_of(std::size_t layer, int tensor, const LoopOrder& order) const;
-    void halve(const GroupPart& part, std::size_t loop, std::vector<GroupPart>& found) const;
-    std::vector<std::vector<GroupPart>> divided(const std::vector<GroupPart>& parts, const Price& price);
+    void halve(const GroupBox& part, std::size_t loop, std::vector<GroupPart>& found) const;
+    std::vector<std::vector<GroupPart>> divided(const std::vector<GroupPart>& parts);
     void rank(std::size_t place);
 
     const FusedSegment& segment_;
@@ -146,7 +151,7 @@ private:
     Price price_{0, 0};                     // the last one at which parts were divided, and at it:
     std::map<Decisions, Queue> waiting_;    // parts that may be divided, by their decisions, the least price first
     double whole_ = 0;                      // the least price of the others
-    std::size_t bounded_ = 0;   // layers of parts, eight parts side by side
+    std::size_t bounded_ = 0;   // layers of parts, eight parts side by side; also of those that need not be bounded
 };
 
 }  // namespace fadiff
