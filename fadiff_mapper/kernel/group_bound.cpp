@@ -38,9 +38,14 @@ using Costs = std::array<std::pair<Lanes, Lanes>, SHARES>;
 // The shared loops as all layers see them, in the smallest and in the largest tiles, [layer][loop].
 struct Cuts {
     std::vector<LoopCut> small, large;
-    int loops;
+    int loops = 0;
     int used = LANES;   // boxes; further lanes repeat the last one
 
+    void lay_out(int layers, int number) {
+        loops = number;
+        small.resize(std::size_t(layers) * loops);
+        large.resize(small.size());
+    }
     const LoopCut* smallest(int layer) const { return small.data() + std::size_t(layer) * loops; }
     const LoopCut* largest(int layer) const { return large.data() + std::size_t(layer) * loops; }
 };
@@ -49,15 +54,18 @@ struct Cuts {
 
 // The residencies of an operand: in no step, or from one step to the next along more and more of the loops that share
 // words of it, the innermost first. In an open order each of the loops may be the innermost one. `brought`: whether an
-// earlier layer may have brought it, so that it is there in a tile's room.
+// earlier layer may have brought it, so that it is there in a tile's room; `only`: the number of the only one to list, from 1
+// on, or 0.
 static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* small, const LoopCut* large, int loops,
-                         bool open, bool brought, std::vector<Choice>& found) {
+                         bool open, bool brought, int only, std::vector<Choice>& found) {
     found.clear();
-    if (brought) found.push_back({0, held(layer, tensor, small, loops, 0), true});
-    found.push_back({fetched(layer, tensor, large, loops, 0, false), 0, false});
+    int number = 0;
+    const auto listed = [&] { return ++number == only || !only; };
+    if (brought && listed()) found.push_back({0, held(layer, tensor, small, loops, 0), true});
+    if (listed()) found.push_back({fetched(layer, tensor, large, loops, 0, false), 0, false});
     if (open) {
-        found.push_back({fetched(layer, tensor, large, loops, ~Loops64(0), false),
-                         held(layer, tensor, small, loops, 0), true});
+        if (listed()) found.push_back({fetched(layer, tensor, large, loops, ~Loops64(0), false),
+                                       held(layer, tensor, small, loops, 0), true});
         return;
     }
     Loops64 across = 0;
@@ -65,30 +73,32 @@ static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* sma
         const int dim = large[loop].dim;
         if (dim >= 0 && layer.moves(tensor, dim) && layer.rank_of(tensor, dim).terms.size() < 2) continue;
         across |= Loops64(1) << loop;
-        found.push_back({fetched(layer, tensor, large, loops, across, false),
-                         held(layer, tensor, small, loops, across), true});
+        if (listed()) found.push_back({fetched(layer, tensor, large, loops, across, false),
+                                       held(layer, tensor, small, loops, across), true});
     }
 }
 
 // The operands of a layer from outside, with the residencies that they may have; words that those decided take in the home
 // are added to `taken`.
-static std::vector<Operand> list_operands(const FusedLayer& layer, const LoopCut* small, const LoopCut* large, int loops,
-                                          bool open, Spaces brought, Spaces lasting,
-                                          const std::array<std::uint8_t, 2>& decided, Lanes& taken) {
-    std::vector<Operand> found;
+static void list_operands(const FusedLayer& layer, const LoopCut* small, const LoopCut* large, int loops, bool open,
+                          Spaces brought, Spaces lasting, const std::array<std::uint8_t, 2>& decided, Lanes& taken,
+                          std::vector<Operand>& found) {
+    std::size_t count = 0;
     for (int t = 0; t < int(layer.spaces.size()); ++t) {
         if (layer.spaces[t].written || (layer.handed | lasting) >> t & 1) continue;
-        Operand operand{t, {}};
+        if (found.size() == count) found.emplace_back();
+        Operand& operand = found[count];
+        const int own = count < decided.size() ? decided[count] : 0;
         const bool shares = brought >> t & 1;
-        list_choices(layer, t, small, large, loops, open, shares, operand.choices);
-        if (found.size() < decided.size() && decided[found.size()]) {
-            const Choice own = operand.choices[decided[found.size()] - 1];
-            if (!shares || decided[found.size()] > 1) taken += own.held;    // what was brought lies there for some layers
-            operand.choices = {{own.reads, 0, own.stays}};
-        }
-        found.push_back(std::move(operand));
+        ++count;
+        operand.tensor = t;
+        list_choices(layer, t, small, large, loops, open, shares, own, operand.choices);
+        if (!own) continue;
+        Choice& only = operand.choices[0];
+        if (!shares || own > 1) taken += only.held;     // what was brought lies there for some layers
+        only.held = 0;
     }
-    return found;
+    found.resize(count);
 }
 
 // Finds for each share of the units at work how many rows, columns, summands and groups lie side by side at least.
@@ -160,14 +170,13 @@ namespace {
 
 // A tile of a product; its operands hold `one` and `other` words, of one group, where they come in anew in each step.
 struct ProductTile {
-    bool first, second;                                     // which operands come in anew
+    bool first = true, second = true;                       // which operands come in anew
     std::array<Lanes, 2> under;                             // points along each window of `Product::slides`
     std::array<Lanes, KINDS> lines{1, 1, 1, 1, 1};          // points, by kind
     Lanes steps = 1;                                        // in parts
     Lanes one, other;
 
-    ProductTile(const Product& product, const LoopCut* cuts, int loops, Spaces passing)
-        : first(passing >> product.operands[0] & 1), second(passing >> product.operands[1] & 1) {
+    ProductTile(const Product& product, const LoopCut* cuts, int loops) {
         const FusedLayer& layer = product.layer;
         Box extents;
         Lanes* tile = extents.lanes;
@@ -181,10 +190,19 @@ struct ProductTile {
         const auto words = [&](int own) {
             return distinct_words(layer.spaces[product.operands[own]], tile) / lines[GROUPS];
         };
-        one = first ? words(0) : Lanes(0);
-        other = second ? words(1) : Lanes(0);
+        one = words(0);
+        other = words(1);
         for (std::size_t slide = 0; slide < std::min(product.slides.size(), under.size()); ++slide)
             under[slide] = tile[product.slides[slide].dim];
+    }
+
+    // The same tile where only one operand or the other comes in anew, or both.
+    ProductTile where_new(bool first, bool second) const {
+        ProductTile tile = *this;
+        tile.first = first, tile.second = second;
+        if (!first) tile.one = 0;
+        if (!second) tile.other = 0;
+        return tile;
     }
 };
 
@@ -476,7 +494,8 @@ struct Stream {
 struct Streamed {
     const Product& product;
     const ProductUnits& work;
-    ProductTile tile, smallest;
+    ProductTile tile;                   // the largest one
+    const ProductTile& smallest;
     Lanes room;                     // of the home
     double unfinished;              // sums that fit inside the home
     bool leaving;                   // whether sums may leave the chip unfinished
@@ -485,11 +504,11 @@ struct Streamed {
     Mask uncut = mask_of(true);     // whether loops leave the points under windows whole
     Mask single = mask_of(true);    // whether the box has one size of rows and columns
     Mask used;
+    mutable std::optional<Lanes> free;  // words in one tile with any units at work, once they were asked for
 
-    Streamed(const Product& product, const ProductUnits& work, const Cuts& cuts, int index, Spaces passing, Lanes room,
-             double unfinished, bool leaving, bool beside)
-        : product(product), work(work), tile(product, cuts.largest(index), cuts.loops, passing),
-          smallest(product, cuts.smallest(index), cuts.loops, passing), room(room), unfinished(unfinished), leaving(leaving),
+    Streamed(const Product& product, const ProductUnits& work, const ProductTile& tile, const ProductTile& smallest,
+             const Cuts& cuts, int index, Lanes room, double unfinished, bool leaving, bool beside)
+        : product(product), work(work), tile(tile), smallest(smallest), room(room), unfinished(unfinished), leaving(leaving),
           beside(beside), slides(product.slider >= 0 && (product.slider ? tile.second : tile.first)),
           used(lanes_of([](int lane) { return double(lane); }) < double(cuts.used)) {
         for (int loop = 0; loop < cuts.loops; ++loop) {
@@ -565,17 +584,30 @@ struct Streamed {
         return select(fits, smaller(least, sums), NEVER);
     }
 
+    // The same with any units at work, which need not divide the tile.
+    const Lanes& with_any_units() const {
+        if (!free) free = words(SHARES - 1, false, false);
+        return *free;
+    }
+
     // The least words with a share of the units at work, all steps together. Of work in full tiles, a part `full` of all, the
     // units divide the tile; where windows slide over one operand, blocks divide the lines of the other one in a part `even`.
     Lanes fewest(std::size_t share, Lanes full, Lanes even) const {
-        Lanes least = words(share, false, false);
-        for (const bool whole : {false, true}) {    // of most work more is known
+        Lanes least = NEVER;
+        Mask open = used;
+        for (const bool whole : {true, false}) {    // of most work more is known
             const Lanes part = whole ? full : even;
-            if (!(whole || slides) || !(part > 0.5).any()) continue;
-            const Lanes most = words(share, whole, slides);
-            const Lanes rest = (part < 1.0).any() ? words(SHARES - 1, false, false) : Lanes(0);
-            least = select((part > 0.5) & (rest < NEVER), part * most + (1 - part) * rest, least);
+            Mask known = open & (part > 0.5);
+            if (!(whole || slides) || !known.any()) continue;
+            Lanes rest = 0;
+            if ((known & (part < 1.0)).any()) {
+                rest = where(part < 1.0, with_any_units());
+                known = known & (rest < NEVER);
+            }
+            least = select(known, part * words(share, whole, slides) + (1 - part) * rest, least);
+            open = open & !known;
         }
+        if (open.any()) least = select(open, share + 1 < SHARES ? words(share, false, false) : with_any_units(), least);
         return tile.steps * tile.lines[GROUPS] * least;
     }
 };
@@ -584,6 +616,14 @@ struct Streamed {
 struct ProductStay {
     Lanes held, staying, passing;       // words in the home; words from outside of operands that stay, and of those that do not
     std::optional<Streamed> streamed;   // unless both stay
+};
+
+// What an evaluation writes, kept for the next one: memory takes long to ask for beside it.
+struct Workspace {
+    Cuts cuts;
+    std::vector<std::vector<Operand>> outside;  // by layer
+    std::vector<ProductStay> stays;             // of one layer
+    std::vector<Costs> costs;                   // by layer
 };
 
 }  // namespace
@@ -624,11 +664,11 @@ static void inner_steps(const FusedSegment& segment, int loop, Cuts& cuts) {
 }
 
 // The residencies of a product's operands that fit into the least room of any layer.
-static std::vector<ProductStay> list_stays(const Product& product, const ProductUnits& work, const Cuts& cuts, int index,
-                                           const std::vector<Operand>& outside, Lanes least, Lanes room, double unfinished,
-                                           bool leaving) {
+static void list_stays(const Product& product, const ProductUnits& work, const ProductTile& tile, const ProductTile& smallest,
+                       const Cuts& cuts, int index, const std::vector<Operand>& outside, Lanes least, Lanes room,
+                       double unfinished, bool leaving, std::vector<ProductStay>& found) {
     static const std::vector<Choice> none{{0, 0, true}};
-    std::vector<ProductStay> found;
+    found.clear();
     const std::vector<Choice>& others = outside.size() > 1 ? outside[1].choices : none;
     found.reserve(outside[0].choices.size() * others.size());
     for (const Choice& one : outside[0].choices)
@@ -641,10 +681,11 @@ static std::vector<ProductStay> list_stays(const Product& product, const Product
             const Spaces passing = Spaces(!one.stays) << outside[0].tensor |
                 (other.stays ? 0 : Spaces(1) << outside.back().tensor);
             if (passing)
-                stay.streamed.emplace(product, work, cuts, index, passing, room - held, unfinished, leaving,
-                                      outside.size() > 1 && (one.stays || other.stays));
+                stay.streamed.emplace(
+                    product, work, tile.where_new(passing >> product.operands[0] & 1, passing >> product.operands[1] & 1),
+                    smallest, cuts, index, room - held, unfinished, leaving,
+                    outside.size() > 1 && (one.stays || other.stays));
         }
-    return found;
 }
 
 // The words that come from outside for a product, all steps together: with those that come again for lack of room, and
@@ -660,12 +701,15 @@ static std::pair<Lanes, Lanes> product_words(const std::vector<ProductStay>& sta
     return {again, once};
 }
 
-// The least cost of each layer in eight boxes of one order, after the decisions of a part: [layer], by its units at work.
+// The least cost of each layer in the cut boxes of one order, after the decisions of a part: by its units at work.
 // Infinite where no group fits. `crowded`: whether the residencies in which each operand has its fewest words do not fit
 // together. `in_rounds`: the last layer in its first round of sums and in all further ones; nothing where there is one.
-static std::vector<Costs> least_of(const FusedSegment& segment, const std::vector<LayerLeast>& layers, const HomeLevel& home,
-                                   const LoopOrder& order, const GroupPart& decided, const Cuts& cuts, Mask& crowded,
-                                   std::array<std::pair<Lanes, Lanes>, 2>& in_rounds) {
+static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>& layers, const HomeLevel& home,
+                     const LoopOrder& order, const GroupBox& decided, Workspace& space, Mask& crowded,
+                     std::array<std::pair<Lanes, Lanes>, 2>& in_rounds) {
+    const Cuts& cuts = space.cuts;
+    std::vector<std::vector<Operand>>& outside = space.outside;
+    std::vector<Costs>& found = space.costs;
     const auto& kept = decided.kept;
     const int count = int(segment.layers.size()), loops = cuts.loops;
     const FusedLayer& last = segment.layers.back();
@@ -690,10 +734,10 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         for (int running = index; running <= segment.reader(index); ++running)
             room[running] = room[running] - (lying - rest);
     }
-    std::vector<std::vector<Operand>> outside;
+    outside.resize(count);
     for (int index = 0; index < count; ++index)
-        outside.push_back(list_operands(segment.layers[index], cuts.smallest(index), cuts.largest(index), loops, order.open,
-                                        layers[index].brought, layers[index].lasting, decided.stays[index], resting));
+        list_operands(segment.layers[index], cuts.smallest(index), cuts.largest(index), loops, order.open,
+                      layers[index].brought, layers[index].lasting, decided.stays[index], resting, outside[index]);
     Lanes rounds = 1, sums = 1;     // rounds of the loops that add to sums, and words of these that stay
     Lanes first = 1;                // the part of the work in the first one; 0 in a box of several
     Loops64 adding = 0;
@@ -727,7 +771,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             together += lying;
         }
     crowded = together > least;
-    std::vector<Costs> found(count);
+    found.resize(count);
     for (Costs& own : found) own.fill({NEVER, NEVER});
     for (int index = 0; index < count; ++index) {
         const FusedLayer& layer = segment.layers[index];
@@ -737,6 +781,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         const Lanes times = computed(layer, large, loops);
         const Lanes full = full_part(layer, last, small, large, last_large, loops, [](int) { return true; });
         std::optional<Product> product;
+        std::optional<ProductTile> smallest, largest;
         Lanes work = 0, even = 0;   // cycles of the arithmetic; see `Streamed::fewest`
         std::array<Lanes, 2> again{0, 0};   // words of each operand that the home reads per multiply-accumulate, at least
         Lanes crowded_sums = 1;     // factor on the time of the level with sums, of which tiles leave instances idle
@@ -749,9 +794,10 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
                 return inverse_use(*product, most, last, small, large, last_large, loops);
             };
             work = own.units.computes * over(own.units.along);
-            const ProductTile least_tile(*product, small, loops, 0), most_tile(*product, large, loops, 0);
+            smallest.emplace(*product, small, loops);
+            largest.emplace(*product, large, loops);
             for (int side = 0; side < 2; ++side) {
-                const Lanes &fewest = least_tile.lines[1 - side], &most = most_tile.lines[1 - side];
+                const Lanes &fewest = smallest->lines[1 - side], &most = largest->lines[1 - side];
                 const double uses = own.units.uses[side];   // one for each line of the other operand, which divide a full tile
                 if (uses < NEVER)
                     again[side] = lanes_of([&](int lane) {
@@ -787,14 +833,15 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             return std::pair(select(never, NEVER, energy * segment.repeat), time * segment.repeat);
         };
         const bool streams = own.units.known && !outside[index].empty();
-        const std::vector<ProductStay> stays = !streams ? std::vector<ProductStay>() : list_stays(
-            *product, own.units, cuts, index, outside[index], least, room[index], ends ? last.sums_room : own.unfinished, ends);
+        if (streams)
+            list_stays(*product, own.units, *largest, *smallest, cuts, index, outside[index], least, room[index],
+                       ends ? last.sums_room : own.unfinished, ends, space.stays);
         const Lanes spilled = order.spilled ? back : Lanes(0);
         for (std::size_t share = 0; share < found[index].size(); ++share) {
             std::pair<Lanes, Lanes> words{0, 0};    // from the outermost level: all, and those that come in for certain
             Lanes cycles = larger(own.cycles, work);
             if (streams) {
-                words = product_words(stays, least, share, full, even);
+                words = product_words(space.stays, least, share, full, even);
                 // in tiles where blocks need not divide the lines, any units may be at work
                 const Lanes known = select(full > 0.5, full, select(even > 0.5, even, 1));
                 const Lanes slower = known / AT_WORK[share] + (1 - known);
@@ -812,7 +859,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             if (!(words.first > words.second).any()) break;     // nothing comes again: fewer units at work gain nothing
         }
         if (returns && streams) {   // in rounds, with any units at work: the first one has no sums that come back
-            const std::pair<Lanes, Lanes> words = product_words(stays, least, SHARES - 1, 0, 0);
+            const std::pair<Lanes, Lanes> words = product_words(space.stays, least, SHARES - 1, 0, 0);
             const Lanes sent = spilled / larger(rounds - 1, 1.0);
             in_rounds = {cost(first, own.cycles, 1, words, 0, sent),
                          cost(1 - first, own.cycles, 1, words, back, own.written + spilled - sent)};
@@ -823,7 +870,6 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             }
         }
     }
-    return found;
 }
 
 }  // namespace FADIFF_LANES
@@ -834,7 +880,9 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
     const int loops = int(order.dims.size());
     std::vector<Loops64> retained;
     for (std::size_t link = 0; link + 1 < count; ++link) retained.push_back(~Loops64(parts[0].again[link]));
-    Cuts cuts{std::vector<LoopCut>(count * loops), std::vector<LoopCut>(count * loops), loops};
+    static thread_local Workspace space;
+    Cuts& cuts = space.cuts;
+    cuts.lay_out(int(count), loops);
     Box small, large;
     for (std::size_t first = 0; first < parts.size(); first += LANES) {
         cuts.used = int(std::min(parts.size() - first, std::size_t(LANES)));
@@ -848,17 +896,17 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
         for (int loop = 0; loop < loops; ++loop) inner_steps(segment_, loop, cuts);
         Mask crowded;
         std::array<std::pair<Lanes, Lanes>, 2> rounds{};
-        const std::vector<Costs> costs = least_of(segment_, layers_, home_, order, parts[0], cuts, crowded, rounds);
+        least_of(segment_, layers_, home_, order, parts[0], space, crowded, rounds);
         for (int lane = 0; lane < cuts.used; ++lane) {
             part(lane).crowded = crowded[lane];
             for (int round = 0; round < 2; ++round)
                 part(lane).rounds[round] = {rounds[round].first[lane], rounds[round].second[lane]};
             std::vector<LeastCosts>& found = part(lane).layers;
-            found.resize(costs.size());
-            for (std::size_t layer = 0; layer < costs.size(); ++layer)
+            found.resize(count);
+            for (std::size_t layer = 0; layer < count; ++layer)
                 for (std::size_t share = 0; share < SHARES; ++share) {
-                    found[layer].energy[share] = costs[layer][share].first[lane];
-                    found[layer].cycles[share] = costs[layer][share].second[lane];
+                    found[layer].energy[share] = space.costs[layer][share].first[lane];
+                    found[layer].cycles[share] = space.costs[layer][share].second[lane];
                 }
             part(lane).price = price_of(part(lane), price_);
         }
@@ -879,14 +927,20 @@ GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> laye
     evaluate(parts_);
 }
 
+static double least_lane(Lanes values) {
+    Doubles least = values.parts[0];
+    for (const Doubles& part : values.parts) least = part < least ? part : least;
+    double found = least[0];
+    for (int lane = 1; lane < WIDTH; ++lane) found = std::min(found, least[lane]);
+    return found;
+}
+
 double price_of(const GroupPart& part, const Price& price) {
     double sum = part.layers.empty() ? NEVER : 0, last = 0;
     for (const LeastCosts& layer : part.layers) {
         static_assert(SHARES == LANES, "all shares in one set of lanes");
         const Lanes energy = load(layer.energy.data());
-        std::array<double, SHARES> prices;
-        store(select(energy < NEVER, price.of(energy, load(layer.cycles.data())), NEVER), prices.data());
-        last = *std::min_element(prices.begin(), prices.end());
+        last = least_lane(select(energy < NEVER, price.of(energy, load(layer.cycles.data())), NEVER));
         sum += last;
     }
     double rounds = 0;
@@ -934,7 +988,7 @@ int GroupBound::choices_of(std::size_t layer, int tensor, const LoopOrder& order
     for (std::size_t loop = 0; loop < loops; ++loop) sizes.lanes[loop] = 1;
     cut_layers(segment_, order.dims, sizes.lanes, std::vector<Loops64>(segment_.links.size(), 0), cuts.data(), true);
     const LoopCut* own = cuts.data() + layer * loops;
-    list_choices(segment_.layers[layer], tensor, own, own, int(loops), false, layers_[layer].brought >> tensor & 1, found);
+    list_choices(segment_.layers[layer], tensor, own, own, int(loops), false, layers_[layer].brought >> tensor & 1, 0, found);
     return int(found.size());
 }
 
@@ -1039,10 +1093,13 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
         for (auto [t, slot] = std::pair(0, std::size_t(0)); t < int(own.spaces.size()) && slot < 2; ++t) {
             if (own.spaces[t].written || (own.handed | layers_[layer].lasting) >> t & 1) continue;
             const std::vector<std::size_t> crowded = where([&](std::size_t number) { return parts[number].crowded; });
-            if (!parts[0].stays[layer][slot] && !crowded.empty())
-                decide(crowded, choices_of(layer, t, order), [&, place = slot](GroupPart& part, int choice) {
+            if (!parts[0].stays[layer][slot] && !crowded.empty()) {
+                int& choices = choices_[{parts[0].order, layer, t}];
+                if (!choices) choices = choices_of(layer, t, order);
+                decide(crowded, choices, [&, place = slot](GroupPart& part, int choice) {
                     part.stays[layer][place] = std::uint8_t(choice + 1);
                 });
+            }
             ++slot;
         }
     }

@@ -151,6 +151,7 @@ private:
     Price price_{0, 0};                     // the last one at which parts were divided, and at it:
     std::map<Decisions, Queue> waiting_;    // parts that may be divided, by their decisions, the least price first
     double whole_ = 0;                      // the least price of the others
+    std::map<std::tuple<int, std::size_t, int>, int> choices_;  // residencies by order, layer and operand, as far as asked for
     std::size_t bounded_ = 0;   // layers of parts, eight parts side by side; also of those that need not be bounded
 };
 
