@@ -115,59 +115,6 @@ static void find_side_by_side(ProductUnits& units) {
 
 namespace {
 
-// What a dimension of a product of two operands counts: points of the output that the first operand alone moves, or the
-// second one, summands, groups that all three have apart, or steps along a window.
-enum Kind { ROWS, COLUMNS, SUMMANDS, GROUPS, WINDOW, KINDS };
-
-// A window that slides along a rank: `points` of the output have step * points + halo distinct words under all its taps.
-struct Slide {
-    int dim;                    // of the points
-    double step, halo, taps;
-    double visits;              // of other taps at least, unless all are there at once
-
-    Slide(const Rank::Term& point, const Rank::Term& tap, double taps) : dim(point.dim), taps(taps), visits(2) {
-        step = tap.coefficient > point.coefficient ? 1 : std::min(point.coefficient, taps);
-        halo = taps - step;
-        while (visits < taps && !divides(visits, taps)) ++visits;
-    }
-};
-
-struct Product {
-    const FusedLayer& layer;
-    int operands[2];
-    std::vector<Kind> kind;     // [D]
-    int slider = -1;            // the operand with windows of one dimension of points and one of taps, one or two; -1: none
-    std::vector<Slide> slides;  // its windows of several taps
-
-    explicit Product(const FusedLayer& layer) : layer(layer) {
-        for (int t = 0, count = 0; t < int(layer.spaces.size()); ++t)
-            if (!layer.spaces[t].written) operands[count++] = t;
-        for (int dim = 0; dim < layer.dims(); ++dim) {
-            const bool left = layer.moves(operands[0], dim), right = layer.moves(operands[1], dim);
-            const bool apart = left && right && layer.rank_of(operands[0], dim).terms.size() == 1 &&
-                layer.rank_of(operands[1], dim).terms.size() == 1;
-            kind.push_back(left && !right ? ROWS : right && !left ? COLUMNS
-                           : layer.spaces[layer.output].relevant >> dim & 1 ? GROUPS : apart ? SUMMANDS : WINDOW);
-        }
-        bool known = true;
-        for (int own = 0; own < 2; ++own)
-            for (const Rank& rank : layer.spaces[operands[own]].ranks) {
-                if (rank.terms.size() < 2) continue;
-                const auto tap = std::find_if(rank.terms.begin(), rank.terms.end(), [&](const Rank::Term& term) {
-                    return kind[term.dim] == WINDOW; });
-                const Rank::Term& point = rank.terms[tap == rank.terms.begin()];
-                if (rank.terms.size() > 2 || tap == rank.terms.end() || kind[point.dim] != own) known = false;
-                else if (layer.bounds[tap->dim] > 1) slides.emplace_back(point, *tap, layer.bounds[tap->dim]);
-                slider = own;
-            }
-        if (!known || slides.empty() || slides.size() > 2) slider = -1;
-    }
-};
-
-}  // namespace
-
-namespace {
-
 // A tile of a product; its operands hold `one` and `other` words, of one group, where they come in anew in each step.
 struct ProductTile {
     bool first = true, second = true;                       // which operands come in anew
@@ -704,7 +651,8 @@ static std::pair<Lanes, Lanes> product_words(const std::vector<ProductStay>& sta
 // The least cost of each layer in the cut boxes of one order, after the decisions of a part: by its units at work.
 // Infinite where no group fits. `crowded`: whether the residencies in which each operand has its fewest words do not fit
 // together. `in_rounds`: the last layer in its first round of sums and in all further ones; nothing where there is one.
-static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>& layers, const HomeLevel& home,
+static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>& layers,
+                     const std::vector<std::optional<Product>>& products, const HomeLevel& home,
                      const LoopOrder& order, const GroupBox& decided, Workspace& space, Mask& crowded,
                      std::array<std::pair<Lanes, Lanes>, 2>& in_rounds) {
     const Cuts& cuts = space.cuts;
@@ -780,13 +728,12 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
         const LoopCut *small = cuts.smallest(index), *large = cuts.largest(index);
         const Lanes times = computed(layer, large, loops);
         const Lanes full = full_part(layer, last, small, large, last_large, loops, [](int) { return true; });
-        std::optional<Product> product;
+        const std::optional<Product>& product = products[index];
         std::optional<ProductTile> smallest, largest;
         Lanes work = 0, even = 0;   // cycles of the arithmetic; see `Streamed::fewest`
         std::array<Lanes, 2> again{0, 0};   // words of each operand that the home reads per multiply-accumulate, at least
         Lanes crowded_sums = 1;     // factor on the time of the level with sums, of which tiles leave instances idle
-        if (own.units.known) {
-            product.emplace(layer);
+        if (product) {
             if (product->slider >= 0)
                 even = full_part(layer, last, small, large, last_large, loops, [&](int dim) {
                     return product->kind[dim] == 1 - product->slider; });
@@ -896,7 +843,7 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
         for (int loop = 0; loop < loops; ++loop) inner_steps(segment_, loop, cuts);
         Mask crowded;
         std::array<std::pair<Lanes, Lanes>, 2> rounds{};
-        least_of(segment_, layers_, home_, order, parts[0], space, crowded, rounds);
+        least_of(segment_, layers_, products_, home_, order, parts[0], space, crowded, rounds);
         for (int lane = 0; lane < cuts.used; ++lane) {
             part(lane).crowded = crowded[lane];
             for (int round = 0; round < 2; ++round)
@@ -917,7 +864,11 @@ GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> laye
                        std::vector<LoopOrder> orders, std::vector<std::vector<int>> shared)
     : segment_(segment), layers_(std::move(layers)), home_(home), orders_(std::move(orders)),
       shared_(std::move(shared)) {
-    for (LayerLeast& layer : layers_) find_side_by_side(layer.units);
+    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+        find_side_by_side(layers_[layer].units);
+        products_.emplace_back();
+        if (layers_[layer].units.known) products_.back().emplace(segment.layers[layer]);
+    }
     GroupPart all;
     for (std::size_t loop = 0; loop < orders_[0].dims.size(); ++loop) {
         all.least[loop] = 1;
@@ -925,6 +876,30 @@ GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> laye
     }
     parts_.push_back(all);
     evaluate(parts_);
+}
+
+Product::Product(const FusedLayer& layer) : layer(layer) {
+    for (int t = 0, count = 0; t < int(layer.spaces.size()); ++t)
+        if (!layer.spaces[t].written) operands[count++] = t;
+    for (int dim = 0; dim < layer.dims(); ++dim) {
+        const bool left = layer.moves(operands[0], dim), right = layer.moves(operands[1], dim);
+        const bool apart = left && right && layer.rank_of(operands[0], dim).terms.size() == 1 &&
+            layer.rank_of(operands[1], dim).terms.size() == 1;
+        kind.push_back(left && !right ? ROWS : right && !left ? COLUMNS
+                       : layer.spaces[layer.output].relevant >> dim & 1 ? GROUPS : apart ? SUMMANDS : WINDOW);
+    }
+    bool known = true;
+    for (int own = 0; own < 2; ++own)
+        for (const Rank& rank : layer.spaces[operands[own]].ranks) {
+            if (rank.terms.size() < 2) continue;
+            const auto tap = std::find_if(rank.terms.begin(), rank.terms.end(), [&](const Rank::Term& term) {
+                return kind[term.dim] == WINDOW; });
+            const Rank::Term& point = rank.terms[tap == rank.terms.begin()];
+            if (rank.terms.size() > 2 || tap == rank.terms.end() || kind[point.dim] != own) known = false;
+            else if (layer.bounds[tap->dim] > 1) slides.emplace_back(point, *tap, layer.bounds[tap->dim]);
+            slider = own;
+        }
+    if (!known || slides.empty() || slides.size() > 2) slider = -1;
 }
 
 static double least_lane(Lanes values) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -43,6 +44,33 @@ struct ProductUnits {
     std::array<double, 2> uses{1, 1};
     // rows, columns, summands and groups side by side at least, by the share of units at work
     std::array<std::array<double, 4>, SHARES> side_by_side{};
+};
+
+// What a dimension of a product of two operands counts: points of the output that the first operand alone moves, or the
+// second one, summands, groups that all three have apart, or steps along a window.
+enum ProductKind { ROWS, COLUMNS, SUMMANDS, GROUPS, WINDOW, KINDS };
+
+// A window that slides along a rank: `points` of the output have step * points + halo distinct words under all its taps.
+struct Slide {
+    int dim;                    // of the points
+    double step, halo, taps;
+    double visits;              // of other taps at least, unless all are there at once
+
+    Slide(const Rank::Term& point, const Rank::Term& tap, double taps) : dim(point.dim), taps(taps), visits(2) {
+        step = tap.coefficient > point.coefficient ? 1 : std::min(point.coefficient, taps);
+        halo = taps - step;
+        while (visits < taps && !divides(visits, taps)) ++visits;
+    }
+};
+
+struct Product {
+    const FusedLayer& layer;
+    int operands[2];
+    std::vector<ProductKind> kind;  // [D]
+    int slider = -1;            // the operand with windows of one dimension of points and one of taps, one or two; -1: none
+    std::vector<Slide> slides;  // its windows of several taps
+
+    explicit Product(const FusedLayer& layer);
 };
 
 // What no mapping of a layer in a group undercuts, all steps together.
@@ -143,6 +171,7 @@ private:
 
     const FusedSegment& segment_;
     std::vector<LayerLeast> layers_;
+    std::vector<std::optional<Product>> products_;  // by layer
     HomeLevel home_;
     std::vector<LoopOrder> orders_;
     std::vector<std::vector<int>> shared_;
