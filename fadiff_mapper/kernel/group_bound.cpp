@@ -267,14 +267,12 @@ struct Stream {
         const Lanes& rows = tile.lines[ROWS];
         const Lanes& columns = tile.lines[COLUMNS];
         const Lanes longer = tile.one * columns, shorter = tile.other * rows;
-        const Lanes square = lanes_of([&](int lane) {
-            return shorter[lane] > 0 ? longer[lane] > 0 ? std::sqrt(unfinished * longer[lane] / shorter[lane]) : 0 : NEVER;
-        });
+        const Lanes square = select(shorter > 0, where(longer > 0, sqrt(unfinished * longer / shorter)), NEVER);
         const Lanes width = smaller(larger(larger(square, unfinished / rows), wide), smaller(columns, unfinished / high));
         Lanes words = longer / width + shorter / smaller(unfinished / width, rows);
         if (tile.first && tile.second) {
             const Lanes both = room / deep;     // rows and columns together
-            const Lanes part = lanes_of([&](int lane) { return 1 / (1 + std::sqrt(shorter[lane] / longer[lane])); });
+            const Lanes part = 1 / (1 + sqrt(shorter / longer));
             const Lanes broad = smaller(larger(larger(both * part, both - rows), wide), smaller(columns, both - high));
             words = larger(words, longer / broad + shorter / smaller(both - broad, rows));
         }
@@ -540,7 +538,7 @@ struct Streamed {
     // The least words with a share of the units at work, all steps together. Of work in full tiles, a part `full` of all, the
     // units divide the tile; where windows slide over one operand, blocks divide the lines of the other one in a part `even`.
     Lanes fewest(std::size_t share, Lanes full, Lanes even) const {
-        Lanes least = NEVER;
+        Lanes least = where(used, NEVER);   // in lanes that repeat another one nothing comes again
         Mask open = used;
         for (const bool whole : {true, false}) {    // of most work more is known
             const Lanes part = whole ? full : even;
