@@ -439,7 +439,7 @@ struct Stream {
 struct Streamed {
     const Product& product;
     const ProductUnits& work;
-    ProductTile tile;                   // the largest one
+    ProductTile tile;               // the largest one
     const ProductTile& smallest;
     Lanes room;                     // of the home
     double unfinished;              // sums that fit inside the home

@@ -127,7 +127,7 @@ struct GroupBox {
 
 // The same with its least costs.
 struct GroupPart : GroupBox {
-    double price = 0;       // the last one that was asked for; infinite where no group fits
+    double price = 0;       // at the last price at which parts were divided; infinite where no group fits
     bool whole = false;     // whether it could not be divided: nothing is left, or it has no price
     bool crowded = false;   // whether operands from outside that stay as long as each could alone do not fit together
     std::vector<LeastCosts> layers;
