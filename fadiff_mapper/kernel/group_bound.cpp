@@ -38,9 +38,14 @@ using Costs = std::array<std::pair<Lanes, Lanes>, SHARES>;
 // The shared loops as all layers see them, in the smallest and in the largest tiles, [layer][loop].
 struct Cuts {
     std::vector<LoopCut> small, large;
-    int loops;
+    int loops = 0;
     int used = LANES;   // boxes; further lanes repeat the last one
 
+    void lay_out(int layers, int number) {
+        loops = number;
+        small.resize(std::size_t(layers) * loops);
+        large.resize(small.size());
+    }
     const LoopCut* smallest(int layer) const { return small.data() + std::size_t(layer) * loops; }
     const LoopCut* largest(int layer) const { return large.data() + std::size_t(layer) * loops; }
 };
@@ -49,15 +54,18 @@ struct Cuts {
 
 // The residencies of an operand: in no step, or from one step to the next along more and more of the loops that share
 // words of it, the innermost first. In an open order each of the loops may be the innermost one. `brought`: whether an
-// earlier layer may have brought it, so that it is there in a tile's room.
+// earlier layer may have brought it, so that it is there in a tile's room; `only`: the number of the only one to list, from 1
+// on, or 0.
 static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* small, const LoopCut* large, int loops,
-                         bool open, bool brought, std::vector<Choice>& found) {
+                         bool open, bool brought, int only, std::vector<Choice>& found) {
     found.clear();
-    if (brought) found.push_back({0, held(layer, tensor, small, loops, 0), true});
-    found.push_back({fetched(layer, tensor, large, loops, 0, false), 0, false});
+    int number = 0;
+    const auto listed = [&] { return ++number == only || !only; };
+    if (brought && listed()) found.push_back({0, held(layer, tensor, small, loops, 0), true});
+    if (listed()) found.push_back({fetched(layer, tensor, large, loops, 0, false), 0, false});
     if (open) {
-        found.push_back({fetched(layer, tensor, large, loops, ~Loops64(0), false),
-                         held(layer, tensor, small, loops, 0), true});
+        if (listed()) found.push_back({fetched(layer, tensor, large, loops, ~Loops64(0), false),
+                                       held(layer, tensor, small, loops, 0), true});
         return;
     }
     Loops64 across = 0;
@@ -65,30 +73,32 @@ static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* sma
         const int dim = large[loop].dim;
         if (dim >= 0 && layer.moves(tensor, dim) && layer.rank_of(tensor, dim).terms.size() < 2) continue;
         across |= Loops64(1) << loop;
-        found.push_back({fetched(layer, tensor, large, loops, across, false),
-                         held(layer, tensor, small, loops, across), true});
+        if (listed()) found.push_back({fetched(layer, tensor, large, loops, across, false),
+                                       held(layer, tensor, small, loops, across), true});
     }
 }
 
 // The operands of a layer from outside, with the residencies that they may have; words that those decided take in the home
 // are added to `taken`.
-static std::vector<Operand> list_operands(const FusedLayer& layer, const LoopCut* small, const LoopCut* large, int loops,
-                                          bool open, Spaces brought, Spaces lasting,
-                                          const std::array<std::uint8_t, 2>& decided, Lanes& taken) {
-    std::vector<Operand> found;
+static void list_operands(const FusedLayer& layer, const LoopCut* small, const LoopCut* large, int loops, bool open,
+                          Spaces brought, Spaces lasting, const std::array<std::uint8_t, 2>& decided, Lanes& taken,
+                          std::vector<Operand>& found) {
+    std::size_t count = 0;
     for (int t = 0; t < int(layer.spaces.size()); ++t) {
         if (layer.spaces[t].written || (layer.handed | lasting) >> t & 1) continue;
-        Operand operand{t, {}};
+        if (found.size() == count) found.emplace_back();
+        Operand& operand = found[count];
+        const int own = count < decided.size() ? decided[count] : 0;
         const bool shares = brought >> t & 1;
-        list_choices(layer, t, small, large, loops, open, shares, operand.choices);
-        if (found.size() < decided.size() && decided[found.size()]) {
-            const Choice own = operand.choices[decided[found.size()] - 1];
-            if (!shares || decided[found.size()] > 1) taken += own.held;    // what was brought lies there for some layers
-            operand.choices = {{own.reads, 0, own.stays}};
-        }
-        found.push_back(std::move(operand));
+        ++count;
+        operand.tensor = t;
+        list_choices(layer, t, small, large, loops, open, shares, own, operand.choices);
+        if (!own) continue;
+        Choice& only = operand.choices[0];
+        if (!shares || own > 1) taken += only.held;     // what was brought lies there for some layers
+        only.held = 0;
     }
-    return found;
+    found.resize(count);
 }
 
 // Finds for each share of the units at work how many rows, columns, summands and groups lie side by side at least.
@@ -105,69 +115,15 @@ static void find_side_by_side(ProductUnits& units) {
 
 namespace {
 
-// What a dimension of a product of two operands counts: points of the output that the first operand alone moves, or the
-// second one, summands, groups that all three have apart, or steps along a window.
-enum Kind { ROWS, COLUMNS, SUMMANDS, GROUPS, WINDOW, KINDS };
-
-// A window that slides along a rank: `points` of the output have step * points + halo distinct words under all its taps.
-struct Slide {
-    int dim;                    // of the points
-    double step, halo, taps;
-    double visits;              // of other taps at least, unless all are there at once
-
-    Slide(const Rank::Term& point, const Rank::Term& tap, double taps) : dim(point.dim), taps(taps), visits(2) {
-        step = tap.coefficient > point.coefficient ? 1 : std::min(point.coefficient, taps);
-        halo = taps - step;
-        while (visits < taps && !divides(visits, taps)) ++visits;
-    }
-};
-
-struct Product {
-    const FusedLayer& layer;
-    int operands[2];
-    std::vector<Kind> kind;     // [D]
-    int slider = -1;            // the operand with windows of one dimension of points and one of taps, one or two; -1: none
-    std::vector<Slide> slides;  // its windows of several taps
-
-    explicit Product(const FusedLayer& layer) : layer(layer) {
-        for (int t = 0, count = 0; t < int(layer.spaces.size()); ++t)
-            if (!layer.spaces[t].written) operands[count++] = t;
-        for (int dim = 0; dim < layer.dims(); ++dim) {
-            const bool left = layer.moves(operands[0], dim), right = layer.moves(operands[1], dim);
-            const bool apart = left && right && layer.rank_of(operands[0], dim).terms.size() == 1 &&
-                layer.rank_of(operands[1], dim).terms.size() == 1;
-            kind.push_back(left && !right ? ROWS : right && !left ? COLUMNS
-                           : layer.spaces[layer.output].relevant >> dim & 1 ? GROUPS : apart ? SUMMANDS : WINDOW);
-        }
-        bool known = true;
-        for (int own = 0; own < 2; ++own)
-            for (const Rank& rank : layer.spaces[operands[own]].ranks) {
-                if (rank.terms.size() < 2) continue;
-                const auto tap = std::find_if(rank.terms.begin(), rank.terms.end(), [&](const Rank::Term& term) {
-                    return kind[term.dim] == WINDOW; });
-                const Rank::Term& point = rank.terms[tap == rank.terms.begin()];
-                if (rank.terms.size() > 2 || tap == rank.terms.end() || kind[point.dim] != own) known = false;
-                else if (layer.bounds[tap->dim] > 1) slides.emplace_back(point, *tap, layer.bounds[tap->dim]);
-                slider = own;
-            }
-        if (!known || slides.empty() || slides.size() > 2) slider = -1;
-    }
-};
-
-}  // namespace
-
-namespace {
-
 // A tile of a product; its operands hold `one` and `other` words, of one group, where they come in anew in each step.
 struct ProductTile {
-    bool first, second;                                     // which operands come in anew
+    bool first = true, second = true;                       // which operands come in anew
     std::array<Lanes, 2> under;                             // points along each window of `Product::slides`
     std::array<Lanes, KINDS> lines{1, 1, 1, 1, 1};          // points, by kind
     Lanes steps = 1;                                        // in parts
     Lanes one, other;
 
-    ProductTile(const Product& product, const LoopCut* cuts, int loops, Spaces passing)
-        : first(passing >> product.operands[0] & 1), second(passing >> product.operands[1] & 1) {
+    ProductTile(const Product& product, const LoopCut* cuts, int loops) {
         const FusedLayer& layer = product.layer;
         Box extents;
         Lanes* tile = extents.lanes;
@@ -181,10 +137,19 @@ struct ProductTile {
         const auto words = [&](int own) {
             return distinct_words(layer.spaces[product.operands[own]], tile) / lines[GROUPS];
         };
-        one = first ? words(0) : Lanes(0);
-        other = second ? words(1) : Lanes(0);
+        one = words(0);
+        other = words(1);
         for (std::size_t slide = 0; slide < std::min(product.slides.size(), under.size()); ++slide)
             under[slide] = tile[product.slides[slide].dim];
+    }
+
+    // The same tile where only one operand or the other comes in anew, or both.
+    ProductTile where_new(bool first, bool second) const {
+        ProductTile tile = *this;
+        tile.first = first, tile.second = second;
+        if (!first) tile.one = 0;
+        if (!second) tile.other = 0;
+        return tile;
     }
 };
 
@@ -302,14 +267,12 @@ struct Stream {
         const Lanes& rows = tile.lines[ROWS];
         const Lanes& columns = tile.lines[COLUMNS];
         const Lanes longer = tile.one * columns, shorter = tile.other * rows;
-        const Lanes square = lanes_of([&](int lane) {
-            return shorter[lane] > 0 ? longer[lane] > 0 ? std::sqrt(unfinished * longer[lane] / shorter[lane]) : 0 : NEVER;
-        });
+        const Lanes square = select(shorter > 0, where(longer > 0, sqrt(unfinished * longer / shorter)), NEVER);
         const Lanes width = smaller(larger(larger(square, unfinished / rows), wide), smaller(columns, unfinished / high));
         Lanes words = longer / width + shorter / smaller(unfinished / width, rows);
         if (tile.first && tile.second) {
             const Lanes both = room / deep;     // rows and columns together
-            const Lanes part = lanes_of([&](int lane) { return 1 / (1 + std::sqrt(shorter[lane] / longer[lane])); });
+            const Lanes part = 1 / (1 + sqrt(shorter / longer));
             const Lanes broad = smaller(larger(larger(both * part, both - rows), wide), smaller(columns, both - high));
             words = larger(words, longer / broad + shorter / smaller(both - broad, rows));
         }
@@ -476,7 +439,8 @@ struct Stream {
 struct Streamed {
     const Product& product;
     const ProductUnits& work;
-    ProductTile tile, smallest;
+    ProductTile tile;               // the largest one
+    const ProductTile& smallest;
     Lanes room;                     // of the home
     double unfinished;              // sums that fit inside the home
     bool leaving;                   // whether sums may leave the chip unfinished
@@ -485,11 +449,11 @@ struct Streamed {
     Mask uncut = mask_of(true);     // whether loops leave the points under windows whole
     Mask single = mask_of(true);    // whether the box has one size of rows and columns
     Mask used;
+    mutable std::optional<Lanes> free;  // words in one tile with any units at work, once they were asked for
 
-    Streamed(const Product& product, const ProductUnits& work, const Cuts& cuts, int index, Spaces passing, Lanes room,
-             double unfinished, bool leaving, bool beside)
-        : product(product), work(work), tile(product, cuts.largest(index), cuts.loops, passing),
-          smallest(product, cuts.smallest(index), cuts.loops, passing), room(room), unfinished(unfinished), leaving(leaving),
+    Streamed(const Product& product, const ProductUnits& work, const ProductTile& tile, const ProductTile& smallest,
+             const Cuts& cuts, int index, Lanes room, double unfinished, bool leaving, bool beside)
+        : product(product), work(work), tile(tile), smallest(smallest), room(room), unfinished(unfinished), leaving(leaving),
           beside(beside), slides(product.slider >= 0 && (product.slider ? tile.second : tile.first)),
           used(lanes_of([](int lane) { return double(lane); }) < double(cuts.used)) {
         for (int loop = 0; loop < cuts.loops; ++loop) {
@@ -565,17 +529,30 @@ struct Streamed {
         return select(fits, smaller(least, sums), NEVER);
     }
 
+    // The same with any units at work, which need not divide the tile.
+    const Lanes& with_any_units() const {
+        if (!free) free = words(SHARES - 1, false, false);
+        return *free;
+    }
+
     // The least words with a share of the units at work, all steps together. Of work in full tiles, a part `full` of all, the
     // units divide the tile; where windows slide over one operand, blocks divide the lines of the other one in a part `even`.
     Lanes fewest(std::size_t share, Lanes full, Lanes even) const {
-        Lanes least = words(share, false, false);
-        for (const bool whole : {false, true}) {    // of most work more is known
+        Lanes least = where(used, NEVER);   // in lanes that repeat another one nothing comes again
+        Mask open = used;
+        for (const bool whole : {true, false}) {    // of most work more is known
             const Lanes part = whole ? full : even;
-            if (!(whole || slides) || !(part > 0.5).any()) continue;
-            const Lanes most = words(share, whole, slides);
-            const Lanes rest = (part < 1.0).any() ? words(SHARES - 1, false, false) : Lanes(0);
-            least = select((part > 0.5) & (rest < NEVER), part * most + (1 - part) * rest, least);
+            Mask known = open & (part > 0.5);
+            if (!(whole || slides) || !known.any()) continue;
+            Lanes rest = 0;
+            if ((known & (part < 1.0)).any()) {
+                rest = where(part < 1.0, with_any_units());
+                known = known & (rest < NEVER);
+            }
+            least = select(known, part * words(share, whole, slides) + (1 - part) * rest, least);
+            open = open & !known;
         }
+        if (open.any()) least = select(open, share + 1 < SHARES ? words(share, false, false) : with_any_units(), least);
         return tile.steps * tile.lines[GROUPS] * least;
     }
 };
@@ -584,6 +561,14 @@ struct Streamed {
 struct ProductStay {
     Lanes held, staying, passing;       // words in the home; words from outside of operands that stay, and of those that do not
     std::optional<Streamed> streamed;   // unless both stay
+};
+
+// What an evaluation writes, kept for the next one: memory takes long to ask for beside it.
+struct Workspace {
+    Cuts cuts;
+    std::vector<std::vector<Operand>> outside;  // by layer
+    std::vector<ProductStay> stays;             // of one layer
+    std::vector<Costs> costs;                   // by layer
 };
 
 }  // namespace
@@ -624,11 +609,11 @@ static void inner_steps(const FusedSegment& segment, int loop, Cuts& cuts) {
 }
 
 // The residencies of a product's operands that fit into the least room of any layer.
-static std::vector<ProductStay> list_stays(const Product& product, const ProductUnits& work, const Cuts& cuts, int index,
-                                           const std::vector<Operand>& outside, Lanes least, Lanes room, double unfinished,
-                                           bool leaving) {
+static void list_stays(const Product& product, const ProductUnits& work, const ProductTile& tile, const ProductTile& smallest,
+                       const Cuts& cuts, int index, const std::vector<Operand>& outside, Lanes least, Lanes room,
+                       double unfinished, bool leaving, std::vector<ProductStay>& found) {
     static const std::vector<Choice> none{{0, 0, true}};
-    std::vector<ProductStay> found;
+    found.clear();
     const std::vector<Choice>& others = outside.size() > 1 ? outside[1].choices : none;
     found.reserve(outside[0].choices.size() * others.size());
     for (const Choice& one : outside[0].choices)
@@ -641,10 +626,11 @@ static std::vector<ProductStay> list_stays(const Product& product, const Product
             const Spaces passing = Spaces(!one.stays) << outside[0].tensor |
                 (other.stays ? 0 : Spaces(1) << outside.back().tensor);
             if (passing)
-                stay.streamed.emplace(product, work, cuts, index, passing, room - held, unfinished, leaving,
-                                      outside.size() > 1 && (one.stays || other.stays));
+                stay.streamed.emplace(
+                    product, work, tile.where_new(passing >> product.operands[0] & 1, passing >> product.operands[1] & 1),
+                    smallest, cuts, index, room - held, unfinished, leaving,
+                    outside.size() > 1 && (one.stays || other.stays));
         }
-    return found;
 }
 
 // The words that come from outside for a product, all steps together: with those that come again for lack of room, and
@@ -660,12 +646,16 @@ static std::pair<Lanes, Lanes> product_words(const std::vector<ProductStay>& sta
     return {again, once};
 }
 
-// The least cost of each layer in eight boxes of one order, after the decisions of a part: [layer], by its units at work.
+// The least cost of each layer in the cut boxes of one order, after the decisions of a part: by its units at work.
 // Infinite where no group fits. `crowded`: whether the residencies in which each operand has its fewest words do not fit
 // together. `in_rounds`: the last layer in its first round of sums and in all further ones; nothing where there is one.
-static std::vector<Costs> least_of(const FusedSegment& segment, const std::vector<LayerLeast>& layers, const HomeLevel& home,
-                                   const LoopOrder& order, const GroupPart& decided, const Cuts& cuts, Mask& crowded,
-                                   std::array<std::pair<Lanes, Lanes>, 2>& in_rounds) {
+static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>& layers,
+                     const std::vector<std::optional<Product>>& products, const HomeLevel& home,
+                     const LoopOrder& order, const GroupBox& decided, Workspace& space, Mask& crowded,
+                     std::array<std::pair<Lanes, Lanes>, 2>& in_rounds) {
+    const Cuts& cuts = space.cuts;
+    std::vector<std::vector<Operand>>& outside = space.outside;
+    std::vector<Costs>& found = space.costs;
     const auto& kept = decided.kept;
     const int count = int(segment.layers.size()), loops = cuts.loops;
     const FusedLayer& last = segment.layers.back();
@@ -690,10 +680,10 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         for (int running = index; running <= segment.reader(index); ++running)
             room[running] = room[running] - (lying - rest);
     }
-    std::vector<std::vector<Operand>> outside;
+    outside.resize(count);
     for (int index = 0; index < count; ++index)
-        outside.push_back(list_operands(segment.layers[index], cuts.smallest(index), cuts.largest(index), loops, order.open,
-                                        layers[index].brought, layers[index].lasting, decided.stays[index], resting));
+        list_operands(segment.layers[index], cuts.smallest(index), cuts.largest(index), loops, order.open,
+                      layers[index].brought, layers[index].lasting, decided.stays[index], resting, outside[index]);
     Lanes rounds = 1, sums = 1;     // rounds of the loops that add to sums, and words of these that stay
     Lanes first = 1;                // the part of the work in the first one; 0 in a box of several
     Loops64 adding = 0;
@@ -727,7 +717,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             together += lying;
         }
     crowded = together > least;
-    std::vector<Costs> found(count);
+    found.resize(count);
     for (Costs& own : found) own.fill({NEVER, NEVER});
     for (int index = 0; index < count; ++index) {
         const FusedLayer& layer = segment.layers[index];
@@ -736,12 +726,12 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
         const LoopCut *small = cuts.smallest(index), *large = cuts.largest(index);
         const Lanes times = computed(layer, large, loops);
         const Lanes full = full_part(layer, last, small, large, last_large, loops, [](int) { return true; });
-        std::optional<Product> product;
+        const std::optional<Product>& product = products[index];
+        std::optional<ProductTile> smallest, largest;
         Lanes work = 0, even = 0;   // cycles of the arithmetic; see `Streamed::fewest`
         std::array<Lanes, 2> again{0, 0};   // words of each operand that the home reads per multiply-accumulate, at least
         Lanes crowded_sums = 1;     // factor on the time of the level with sums, of which tiles leave instances idle
-        if (own.units.known) {
-            product.emplace(layer);
+        if (product) {
             if (product->slider >= 0)
                 even = full_part(layer, last, small, large, last_large, loops, [&](int dim) {
                     return product->kind[dim] == 1 - product->slider; });
@@ -749,9 +739,10 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
                 return inverse_use(*product, most, last, small, large, last_large, loops);
             };
             work = own.units.computes * over(own.units.along);
-            const ProductTile least_tile(*product, small, loops, 0), most_tile(*product, large, loops, 0);
+            smallest.emplace(*product, small, loops);
+            largest.emplace(*product, large, loops);
             for (int side = 0; side < 2; ++side) {
-                const Lanes &fewest = least_tile.lines[1 - side], &most = most_tile.lines[1 - side];
+                const Lanes &fewest = smallest->lines[1 - side], &most = largest->lines[1 - side];
                 const double uses = own.units.uses[side];   // one for each line of the other operand, which divide a full tile
                 if (uses < NEVER)
                     again[side] = lanes_of([&](int lane) {
@@ -787,14 +778,15 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             return std::pair(select(never, NEVER, energy * segment.repeat), time * segment.repeat);
         };
         const bool streams = own.units.known && !outside[index].empty();
-        const std::vector<ProductStay> stays = !streams ? std::vector<ProductStay>() : list_stays(
-            *product, own.units, cuts, index, outside[index], least, room[index], ends ? last.sums_room : own.unfinished, ends);
+        if (streams)
+            list_stays(*product, own.units, *largest, *smallest, cuts, index, outside[index], least, room[index],
+                       ends ? last.sums_room : own.unfinished, ends, space.stays);
         const Lanes spilled = order.spilled ? back : Lanes(0);
         for (std::size_t share = 0; share < found[index].size(); ++share) {
             std::pair<Lanes, Lanes> words{0, 0};    // from the outermost level: all, and those that come in for certain
             Lanes cycles = larger(own.cycles, work);
             if (streams) {
-                words = product_words(stays, least, share, full, even);
+                words = product_words(space.stays, least, share, full, even);
                 // in tiles where blocks need not divide the lines, any units may be at work
                 const Lanes known = select(full > 0.5, full, select(even > 0.5, even, 1));
                 const Lanes slower = known / AT_WORK[share] + (1 - known);
@@ -812,7 +804,7 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             if (!(words.first > words.second).any()) break;     // nothing comes again: fewer units at work gain nothing
         }
         if (returns && streams) {   // in rounds, with any units at work: the first one has no sums that come back
-            const std::pair<Lanes, Lanes> words = product_words(stays, least, SHARES - 1, 0, 0);
+            const std::pair<Lanes, Lanes> words = product_words(space.stays, least, SHARES - 1, 0, 0);
             const Lanes sent = spilled / larger(rounds - 1, 1.0);
             in_rounds = {cost(first, own.cycles, 1, words, 0, sent),
                          cost(1 - first, own.cycles, 1, words, back, own.written + spilled - sent)};
@@ -823,7 +815,6 @@ static std::vector<Costs> least_of(const FusedSegment& segment, const std::vecto
             }
         }
     }
-    return found;
 }
 
 }  // namespace FADIFF_LANES
@@ -834,10 +825,11 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
     const int loops = int(order.dims.size());
     std::vector<Loops64> retained;
     for (std::size_t link = 0; link + 1 < count; ++link) retained.push_back(~Loops64(parts[0].again[link]));
-    Cuts cuts{std::vector<LoopCut>(count * loops), std::vector<LoopCut>(count * loops), loops};
+    static thread_local Workspace space;
+    Cuts& cuts = space.cuts;
+    cuts.lay_out(int(count), loops);
     Box small, large;
     for (std::size_t first = 0; first < parts.size(); first += LANES) {
-        bounded_ += count;
         cuts.used = int(std::min(parts.size() - first, std::size_t(LANES)));
         const auto part = [&](int lane) -> GroupPart& { return parts[std::min(first + lane, parts.size() - 1)]; };
         for (int loop = 0; loop < loops; ++loop) {
@@ -849,18 +841,19 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
         for (int loop = 0; loop < loops; ++loop) inner_steps(segment_, loop, cuts);
         Mask crowded;
         std::array<std::pair<Lanes, Lanes>, 2> rounds{};
-        const std::vector<Costs> costs = least_of(segment_, layers_, home_, order, parts[0], cuts, crowded, rounds);
+        least_of(segment_, layers_, products_, home_, order, parts[0], space, crowded, rounds);
         for (int lane = 0; lane < cuts.used; ++lane) {
             part(lane).crowded = crowded[lane];
             for (int round = 0; round < 2; ++round)
                 part(lane).rounds[round] = {rounds[round].first[lane], rounds[round].second[lane]};
             std::vector<LeastCosts>& found = part(lane).layers;
-            found.resize(costs.size());
-            for (std::size_t layer = 0; layer < costs.size(); ++layer)
+            found.resize(count);
+            for (std::size_t layer = 0; layer < count; ++layer)
                 for (std::size_t share = 0; share < SHARES; ++share) {
-                    found[layer].energy[share] = costs[layer][share].first[lane];
-                    found[layer].cycles[share] = costs[layer][share].second[lane];
+                    found[layer].energy[share] = space.costs[layer][share].first[lane];
+                    found[layer].cycles[share] = space.costs[layer][share].second[lane];
                 }
+            part(lane).price = price_of(part(lane), price_);
         }
     }
 }
@@ -869,7 +862,11 @@ GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> laye
                        std::vector<LoopOrder> orders, std::vector<std::vector<int>> shared)
     : segment_(segment), layers_(std::move(layers)), home_(home), orders_(std::move(orders)),
       shared_(std::move(shared)) {
-    for (LayerLeast& layer : layers_) find_side_by_side(layer.units);
+    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+        find_side_by_side(layers_[layer].units);
+        products_.emplace_back();
+        if (layers_[layer].units.known) products_.back().emplace(segment.layers[layer]);
+    }
     GroupPart all;
     for (std::size_t loop = 0; loop < orders_[0].dims.size(); ++loop) {
         all.least[loop] = 1;
@@ -879,14 +876,44 @@ GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> laye
     evaluate(parts_);
 }
 
+Product::Product(const FusedLayer& layer) : layer(layer) {
+    for (int t = 0, count = 0; t < int(layer.spaces.size()); ++t)
+        if (!layer.spaces[t].written) operands[count++] = t;
+    for (int dim = 0; dim < layer.dims(); ++dim) {
+        const bool left = layer.moves(operands[0], dim), right = layer.moves(operands[1], dim);
+        const bool apart = left && right && layer.rank_of(operands[0], dim).terms.size() == 1 &&
+            layer.rank_of(operands[1], dim).terms.size() == 1;
+        kind.push_back(left && !right ? ROWS : right && !left ? COLUMNS
+                       : layer.spaces[layer.output].relevant >> dim & 1 ? GROUPS : apart ? SUMMANDS : WINDOW);
+    }
+    bool known = true;
+    for (int own = 0; own < 2; ++own)
+        for (const Rank& rank : layer.spaces[operands[own]].ranks) {
+            if (rank.terms.size() < 2) continue;
+            const auto tap = std::find_if(rank.terms.begin(), rank.terms.end(), [&](const Rank::Term& term) {
+                return kind[term.dim] == WINDOW; });
+            const Rank::Term& point = rank.terms[tap == rank.terms.begin()];
+            if (rank.terms.size() > 2 || tap == rank.terms.end() || kind[point.dim] != own) known = false;
+            else if (layer.bounds[tap->dim] > 1) slides.emplace_back(point, *tap, layer.bounds[tap->dim]);
+            slider = own;
+        }
+    if (!known || slides.empty() || slides.size() > 2) slider = -1;
+}
+
+static double least_lane(Lanes values) {
+    Doubles least = values.parts[0];
+    for (const Doubles& part : values.parts) least = part < least ? part : least;
+    double found = least[0];
+    for (int lane = 1; lane < WIDTH; ++lane) found = std::min(found, least[lane]);
+    return found;
+}
+
 double price_of(const GroupPart& part, const Price& price) {
     double sum = part.layers.empty() ? NEVER : 0, last = 0;
     for (const LeastCosts& layer : part.layers) {
         static_assert(SHARES == LANES, "all shares in one set of lanes");
         const Lanes energy = load(layer.energy.data());
-        std::array<double, SHARES> prices;
-        store(select(energy < NEVER, price.of(energy, load(layer.cycles.data())), NEVER), prices.data());
-        last = *std::min_element(prices.begin(), prices.end());
+        last = least_lane(select(energy < NEVER, price.of(energy, load(layer.cycles.data())), NEVER));
         sum += last;
     }
     double rounds = 0;
@@ -934,18 +961,18 @@ int GroupBound::choices_of(std::size_t layer, int tensor, const LoopOrder& order
     for (std::size_t loop = 0; loop < loops; ++loop) sizes.lanes[loop] = 1;
     cut_layers(segment_, order.dims, sizes.lanes, std::vector<Loops64>(segment_.links.size(), 0), cuts.data(), true);
     const LoopCut* own = cuts.data() + layer * loops;
-    list_choices(segment_.layers[layer], tensor, own, own, int(loops), false, layers_[layer].brought >> tensor & 1, found);
+    list_choices(segment_.layers[layer], tensor, own, own, int(loops), false, layers_[layer].brought >> tensor & 1, 0, found);
     return int(found.size());
 }
 
 // The box of a part in two along a loop: by steps, or by tile sizes where all have as many steps.
-void GroupBound::halve(const GroupPart& part, std::size_t loop, std::vector<GroupPart>& found) const {
+void GroupBound::halve(const GroupBox& part, std::size_t loop, std::vector<GroupPart>& found) const {
     const double bound = segment_.layers.back().bounds[orders_[part.order].dims[loop]];
     const double most = std::ceil(bound / part.least[loop]), least = std::ceil(bound / part.most[loop]);
     double size = std::floor((part.least[loop] + part.most[loop]) / 2) + 1;
     if (most > least)   // the least tile in at most as many steps as in the middle
         size = std::ceil(bound / std::min(std::max(std::floor(std::sqrt(most * least)), least), most - 1));
-    found.insert(found.end(), 2, part);
+    found.insert(found.end(), 2, GroupPart{part});
     found[found.size() - 2].most[loop] = size - 1;
     found.back().least[loop] = size;
 }
@@ -953,7 +980,7 @@ void GroupBound::halve(const GroupPart& part, std::size_t loop, std::vector<Grou
 // Boxes are divided until no loop has many more steps in one of a box's tiles than in another; then the order is chosen.
 // After that, whether an intermediate stays along a loop or is made again, and the residency of an operand from outside, where
 // the least costly case costs most; where that costs nothing yet, the box first, by steps and then by sizes.
-std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupPart>& parts, const Price& price) {
+std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupPart>& parts) {
     const LoopOrder& order = orders_[parts[0].order];
     const std::vector<double>& bounds = segment_.layers.back().bounds;
     const std::size_t loops = order.dims.size();
@@ -964,7 +991,7 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
         const double bound = bounds[order.dims[loop]];
         return std::ceil(bound / part.least[loop]) / std::ceil(bound / part.most[loop]);
     };
-    std::vector<double> widest(parts.size(), 1), now, best;
+    std::vector<double> widest(parts.size(), 1), best;
     for (std::size_t number = 0; number < parts.size(); ++number) {
         const GroupPart& part = parts[number];
         bool wide = false;
@@ -972,18 +999,25 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
             widest[number] = std::max(widest[number], ratio(part, loop));
             wide |= part.least[loop] < part.most[loop];
         }
-        now.push_back(price_of(part, price));
-        best.push_back(wide ? now.back() * (1 + HIGHER) : -1);
+        best.push_back(wide ? part.price * (1 + HIGHER) : -1);
     }
-    // Divides some parts by a choice, `choose(part, choice)`, where that raises the price more than all choices before.
+    // Divides some parts by a choice, `choose(part, choice)`, where that raises the price more than all choices before; ends
+    // where that is known to raise none.
     const auto decide = [&](const std::vector<std::size_t>& some, int choices, const auto& choose) {
         if (some.empty()) return;
         std::vector<std::vector<GroupPart>> chosen(choices);
         std::vector<double> value(some.size(), NEVER);
+        bounded_ += choices * segment_.layers.size();
         for (int choice = 0; choice < choices; ++choice) {
-            for (const std::size_t number : some) choose(chosen[choice].emplace_back(parts[number]), choice);
+            bool rises = false;
+            for (const std::size_t number : some)
+                choose(chosen[choice].emplace_back(GroupPart{GroupBox(parts[number])}), choice);
             evaluate(chosen[choice]);
-            for (std::size_t i = 0; i < some.size(); ++i) value[i] = std::min(value[i], price_of(chosen[choice][i], price));
+            for (std::size_t i = 0; i < some.size(); ++i) {
+                value[i] = std::min(value[i], chosen[choice][i].price);
+                rises |= value[i] > best[some[i]];
+            }
+            if (!rises) return;
         }
         for (std::size_t i = 0; i < some.size(); ++i) {
             if (!(value[i] > best[some[i]])) continue;
@@ -1002,7 +1036,7 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
         const std::vector<std::size_t> narrow = where([&](std::size_t number) { return widest[number] < WIDE; });
         for (const std::size_t number : narrow) best[number] = -1;
         decide(narrow, int(orders_.size()) - 1, [&](GroupPart& part, int choice) {
-            const GroupPart before = part;
+            const GroupBox before = part;
             part.order = choice + 1;
             for (std::size_t loop = 0; loop < loops; ++loop) {
                 const std::vector<int>& dims = orders_[part.order].dims;
@@ -1032,10 +1066,13 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
         for (auto [t, slot] = std::pair(0, std::size_t(0)); t < int(own.spaces.size()) && slot < 2; ++t) {
             if (own.spaces[t].written || (own.handed | layers_[layer].lasting) >> t & 1) continue;
             const std::vector<std::size_t> crowded = where([&](std::size_t number) { return parts[number].crowded; });
-            if (!parts[0].stays[layer][slot] && !crowded.empty())
-                decide(crowded, choices_of(layer, t, order), [&, place = slot](GroupPart& part, int choice) {
+            if (!parts[0].stays[layer][slot] && !crowded.empty()) {
+                int& choices = choices_[{parts[0].order, layer, t}];
+                if (!choices) choices = choices_of(layer, t, order);
+                decide(crowded, choices, [&, place = slot](GroupPart& part, int choice) {
                     part.stays[layer][place] = std::uint8_t(choice + 1);
                 });
+            }
             ++slot;
         }
     }
@@ -1047,7 +1084,7 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
         first.push_back(boxes.size());
         if (!found[number].empty()) continue;
         std::vector<GroupPart> own;
-        if (widest[number] > 1) own.push_back(part);
+        if (widest[number] > 1) own.push_back(GroupPart{GroupBox(part)});
         for (std::size_t loop = 0; loop < loops; ++loop) {
             if (widest[number] == 1) {  // sizes with as many steps, of one loop or another
                 if (part.least[loop] < part.most[loop]) halve(part, loop, own);
@@ -1061,10 +1098,11 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
     }
     first.push_back(boxes.size());
     if (!boxes.empty()) evaluate(boxes);
+    bounded_ += (boxes.size() + LANES - 1) / LANES * segment_.layers.size();
     for (std::size_t number = 0; number < parts.size(); ++number) {
         std::size_t begin = first[number], end = first[number + 1];
         if (widest[number] == 1) {  // of the loop along which the price rises most on average, at most to twice as much
-            const auto rise = [&](std::size_t box) { return std::min(price_of(boxes[box], price), 2 * now[number]); };
+            const auto rise = [&](std::size_t box) { return std::min(boxes[box].price, 2 * parts[number].price); };
             double highest = 0;
             std::size_t taken = end;
             for (std::size_t box = begin; box < end; box += 2) {
@@ -1081,10 +1119,9 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
 // Takes up the part at a place among those that wait, or among those that are whole.
 void GroupBound::rank(std::size_t place) {
     const GroupPart& part = parts_[place];
-    const double value = price_of(part, price_);
-    if (value == NEVER) return;
-    if (part.whole) whole_ = std::min(whole_, value);
-    else waiting_[{part.order, part.again, part.kept, part.stays}].push({value, place});
+    if (part.price == NEVER) return;
+    if (part.whole) whole_ = std::min(whole_, part.price);
+    else waiting_[{part.order, part.again, part.kept, part.stays}].push({part.price, place});
 }
 
 std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most) {
@@ -1092,7 +1129,10 @@ std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most)
         price_ = price;
         whole_ = NEVER;
         waiting_.clear();
-        for (std::size_t place = 0; place < parts_.size(); ++place) rank(place);
+        for (std::size_t place = 0; place < parts_.size(); ++place) {
+            parts_[place].price = price_of(parts_[place], price);
+            rank(place);
+        }
     }
     const std::size_t before = bounded_;
     while (!waiting_.empty() && bounded_ - before < most) {
@@ -1107,7 +1147,7 @@ std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most)
             parts.push_back(std::move(parts_[places.back()]));
         }
         if (least->second.empty()) waiting_.erase(least);
-        std::vector<std::vector<GroupPart>> found = divided(parts, price);
+        std::vector<std::vector<GroupPart>> found = divided(parts);
         for (std::size_t number = 0; number < parts.size(); ++number) {
             if (found[number].empty()) {
                 parts[number].whole = true;
@@ -1117,7 +1157,7 @@ std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most)
             }
             gone_.push_back(places[number]);
             for (GroupPart& part : found[number]) {
-                if (price_of(part, price) == NEVER) continue;   // no group fits
+                if (part.price == NEVER) continue;  // no group fits
                 if (gone_.empty()) gone_.push_back(parts_.size()), parts_.emplace_back();
                 const std::size_t place = gone_.back();     // that of one that was divided
                 gone_.pop_back();

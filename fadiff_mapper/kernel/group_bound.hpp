@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -43,6 +44,33 @@ struct ProductUnits {
     std::array<double, 2> uses{1, 1};
     // rows, columns, summands and groups side by side at least, by the share of units at work
     std::array<std::array<double, 4>, SHARES> side_by_side{};
+};
+
+// What a dimension of a product of two operands counts: points of the output that the first operand alone moves, or the
+// second one, summands, groups that all three have apart, or steps along a window.
+enum ProductKind { ROWS, COLUMNS, SUMMANDS, GROUPS, WINDOW, KINDS };
+
+// A window that slides along a rank: `points` of the output have step * points + halo distinct words under all its taps.
+struct Slide {
+    int dim;                    // of the points
+    double step, halo, taps;
+    double visits;              // of other taps at least, unless all are there at once
+
+    Slide(const Rank::Term& point, const Rank::Term& tap, double taps) : dim(point.dim), taps(taps), visits(2) {
+        step = tap.coefficient > point.coefficient ? 1 : std::min(point.coefficient, taps);
+        halo = taps - step;
+        while (visits < taps && !divides(visits, taps)) ++visits;
+    }
+};
+
+struct Product {
+    const FusedLayer& layer;
+    int operands[2];
+    std::vector<ProductKind> kind;  // [D]
+    int slider = -1;            // the operand with windows of one dimension of points and one of taps, one or two; -1: none
+    std::vector<Slide> slides;  // its windows of several taps
+
+    explicit Product(const FusedLayer& layer);
 };
 
 // What no mapping of a layer in a group undercuts, all steps together.
@@ -89,12 +117,17 @@ struct LeastCosts {
 };
 
 // A part of all groups; words stay, or are made again, along loops: bits by position in the order.
-struct GroupPart {
+struct GroupBox {
     int order = 0;
     std::array<std::uint8_t, MOST_LINKS> again{}, kept{};   // by link
     // by layer and operand from outside: the number of its residency from 1 on, 0 where it may be any
     std::array<std::array<std::uint8_t, 2>, MOST_LINKS + 1> stays{};
     std::array<double, MOST_LOOPS> least{}, most{};         // tile sizes, by position in the order
+};
+
+// The same with its least costs.
+struct GroupPart : GroupBox {
+    double price = 0;       // at the last price at which parts were divided; infinite where no group fits
     bool whole = false;     // whether it could not be divided: nothing is left, or it has no price
     bool crowded = false;   // whether operands from outside that stay as long as each could alone do not fit together
     std::vector<LeastCosts> layers;
@@ -123,7 +156,7 @@ public:
     // parts were bounded; returns their number.
     std::size_t refine(const Price& price, double bar, std::size_t most);
 
-    // The least costs of parts of one order after the same decisions.
+    // The least costs of parts of one order after the same decisions, and their prices.
     void evaluate(std::vector<GroupPart>& parts);
 
 private:
@@ -132,12 +165,13 @@ private:
     using Decisions = decltype(std::tuple(GroupPart().order, GroupPart().again, GroupPart().kept, GroupPart().stays));
 
     int choices_of(std::size_t layer, int tensor, const LoopOrder& order) const;
-    void halve(const GroupPart& part, std::size_t loop, std::vector<GroupPart>& found) const;
-    std::vector<std::vector<GroupPart>> divided(const std::vector<GroupPart>& parts, const Price& price);
+    void halve(const GroupBox& part, std::size_t loop, std::vector<GroupPart>& found) const;
+    std::vector<std::vector<GroupPart>> divided(const std::vector<GroupPart>& parts);
     void rank(std::size_t place);
 
     const FusedSegment& segment_;
     std::vector<LayerLeast> layers_;
+    std::vector<std::optional<Product>> products_;  // by layer
     HomeLevel home_;
     std::vector<LoopOrder> orders_;
     std::vector<std::vector<int>> shared_;
@@ -146,7 +180,8 @@ private:
     Price price_{0, 0};                     // the last one at which parts were divided, and at it:
     std::map<Decisions, Queue> waiting_;    // parts that may be divided, by their decisions, the least price first
     double whole_ = 0;                      // the least price of the others
-    std::size_t bounded_ = 0;   // layers of parts, eight parts side by side
+    std::map<std::tuple<int, std::size_t, int>, int> choices_;  // residencies by order, layer and operand, as far as asked for
+    std::size_t bounded_ = 0;   // layers of parts, eight parts side by side; also of those that need not be bounded
 };
 
 }  // namespace fadiff

@@ -186,6 +186,21 @@ inline Lanes floor(Lanes value) {
 #endif
 }
 inline Lanes ceil(Lanes value) { return -floor(-value); }
+inline Lanes sqrt(Lanes value) {
+    return each_part<Lanes>([&](int i) {
+#if defined(__AVX512F__)
+        return Doubles(_mm512_sqrt_pd(__m512d(value.parts[i])));
+#elif defined(__AVX__)
+        return Doubles(_mm256_sqrt_pd(__m256d(value.parts[i])));
+#elif defined(__SSE2__)
+        return Doubles(_mm_sqrt_pd(__m128d(value.parts[i])));
+#else
+        Doubles root = value.parts[i];
+        for (int lane = 0; lane < WIDTH; ++lane) root[lane] = std::sqrt(root[lane]);
+        return root;
+#endif
+    });
+}
 // Half away from zero, as C++ rounds, for values that are not negative; written as in model/evaluate.py.
 inline Lanes nearest(Lanes value) {
     const Lanes down = floor(value);
