@@ -95,7 +95,7 @@ by hand."""
 SHORT = 0.04
 """The part by which a group may fall short of its estimate before strategies are compared for it. By hand."""
 
-ENOUGH = 0.02
+ENOUGH = 0.03
 """Gap down to which all plans are bounded where none is asked for, as most of the work goes into its last percent."""
 
 NARROWED = 3
