@@ -16,8 +16,8 @@ layer. A comparison searches all strategies of a layer and notes the best one. F
 searched with that one, and where nothing has been compared with the first; with the others only where it has no legal
 mapping.
 
-Proofs. A few rounds of a search find a good mapping of a tile, and a short proof (`search.lower_bound.proof`) the best
-one, sooner than more rounds would.
+Proofs. After the first rounds of a search a short proof (`search.lower_bound.proof`) finds the best mapping of most
+tiles; where it does not end, or nothing can be proved, the search goes on.
 
 Candidates share many tiles, so that every outcome is kept for as long as the run lasts. It depends on the tile alone,
 not on searches before it, so that a resumed run comes to the same plan.
@@ -51,8 +51,10 @@ from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import EFFORTS, SearchOptions
 from fadiff_mapper.search.search_many import search_all
 
-SEARCH = SearchOptions(effort=replace(EFFORTS["light"], proof=20_000))
-"""Search of a tile: on most designs proofs of tiles look at less than a tenth of these parts and mappings."""
+SEARCH = SearchOptions(effort=replace(EFFORTS["light"], chains=40, rounds=60, neighbours=12, chains_agreeing=8,
+                                      proof=20_000, rounds_before_proof=2))
+"""Search of a tile: most proofs look at less than a tenth of these parts and mappings; without one, the hardest tile of
+a group decides a plan."""
 
 
 class TileStrategy(Enum):

@@ -61,6 +61,7 @@ class Effort:
                                          # from another chain, which joins what two chains found
     proof: int = AT_ONCE                 # Parts and mappings of a short proof after the first rounds, which ends the
                                          # search where no mapping is better; 0: none
+    rounds_before_proof: int = 6         # Rounds before the short proof: after more it closes for no more layers
     descent: LayerDescent | None = None  # Descent whose ends the refinement starts from, for the method "gradient";
                                          # None: random mappings
 

@@ -38,9 +38,6 @@ ones: hot enough to leave a local optimum, and to leave only a shallow one."""
 TIME_FOR_PROOF = 2.0
 """Seconds that a search must have left for a short proof: many open spatial loops give a proof a long start."""
 
-BEFORE_PROOF = 10
-"""Rounds for each one before the short proof: after more the proof closes for no more layers."""
-
 LARGEST_GAP = 0.5
 """Gap of a short proof up to which a search is not repeated, as the proof has looked for better mappings, too."""
 
@@ -189,7 +186,7 @@ class Refinement:
         self.chains.begin(rounds, start, end, effort.rounds_least, effort.chains_agreeing, effort.neighbours, not extra,
                           effort.resplit_rate, effort.crossover_rate if extra else 0.0)
         if self.provable and self.proof is None:
-            self.chains.anneal(effort.rounds // BEFORE_PROOF)
+            self.chains.anneal(effort.rounds_before_proof)
             self.report()
             self.prove()
             if self.proved:
