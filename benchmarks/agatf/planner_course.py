@@ -21,7 +21,7 @@ class EvaluationCount(Checkpoint):
     """A checkpoint without a file that counts the groups whose tiles were searched.
 
     Attributes:
-        searches: Groups so far; one that is searched again thoroughly counts again.
+        searches: Groups so far; one that is searched again with all strategies counts again.
     """
 
     searches: int = 0

@@ -156,7 +156,7 @@ public:
     // parts were bounded; returns their number.
     std::size_t refine(const Price& price, double bar, std::size_t most);
 
-    // The least costs of parts of one order after the same decisions, and their prices.
+    // The least costs of parts of one order after the same decisions, and their prices at the last price of `refine`.
     void evaluate(std::vector<GroupPart>& parts);
 
 private:

@@ -610,9 +610,10 @@ const std::vector<Prover::Order>& Prover::orders(int level, Dims looping) {
     return result;
 }
 
-// Whether a level has room for the tiles that it keeps.
+// Whether a level has room for the tiles that it keeps, as the evaluation adds them up.
 bool Prover::fits(int level, const double* tile) const {
-    if (layer_.level[level].usable < 0) return true;
+    const double usable = layer_.level[level].usable;
+    if (usable < 0) return true;
     double words = 0, counted = 0;
     for (int t = 0; t < tensors_; ++t) {
         const std::size_t cell = std::size_t(level) * tensors_ + t;
@@ -621,7 +622,7 @@ bool Prover::fits(int level, const double* tile) const {
         words += own;
         if (room_ && counted_[cell]) counted += own;
     }
-    return words <= layer_.level[level].usable && (!room_ || counted <= free_[level]);
+    return words <= usable && (!room_ || counted + std::max(usable - free_[level], 0.0) <= usable);
 }
 
 // The frame of the level within, once a level's loops over the dimensions `decided` are; false where its tile does not fit.

@@ -106,7 +106,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         padded = padded_layers(results, light, clock.over)
     run = PlanningRun(workload, options, results, padded, descended, clock, saved, on_progress, layers)
     run.note("layers")
-    # reasons and bounds are for the reader alone; the caller of a given mapping has its own
+    # the caller of a given mapping has reasons and bounds of its own
     planned, explained = options.fuse and not run.over(), not mapped
     groups = planned_groups(run, bounded=explained) if planned else ()
     apart = layers_alone(run, groups) if planned and explained else ()

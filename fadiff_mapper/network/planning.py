@@ -10,7 +10,8 @@ falls short of its estimate is searched with all strategies (`tile_mappings`), t
 that is faster corrects the estimates of its layers, and candidates of segments with these layers are enumerated once
 more. The bound on all plans (`network_bound`) names the tile sizes at which it is least: these are evaluated, too, as
 an estimate may be too high and a grid too coarse. Where the plan may still be far from the best, tile sizes of its
-groups are refined. At last, tensors stay on the chip from group to group where that pays (`lasting_tensors`).
+groups are refined. The strategies of its tiles are compared. At last, tensors stay on the chip from group to group
+where that pays (`lasting_tensors`).
 
 Enumeration (`fusion.candidates`). Candidates are enumerated of the segments of the plan that would be best if each
 segment cost its bound, until it is enumerated, and then its best candidate: if estimates hold, a better plan needs no
@@ -96,7 +97,8 @@ SHORT = 0.04
 """The part by which a group may fall short of its estimate before strategies are compared for it. By hand."""
 
 ENOUGH = 0.03
-"""Gap down to which all plans are bounded where none is asked for, as most of the work goes into its last percent."""
+"""Gap down to which all plans are bounded, and above which tile sizes are refined, where none is asked for: most of the
+work of bounds goes into the last percents, and refinement changes no plan that is as close."""
 
 NARROWED = 3
 """How often candidates of a segment that fall short are proposed again in smaller tiles. A limit of time."""
@@ -298,7 +300,8 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
     """The groups of the plan, exactly evaluated, which do not overlap and with which the network is better than layer
     by layer.
 
-    History, estimates and checkpoint of the run are updated on the way; `bounded`: all plans are bounded, too.
+    History, estimates and checkpoint of the run are updated on the way; `bounded`: all plans are bounded, too, so that
+    tile sizes of the bound are evaluated, and a plan close to it is not refined.
     """
     run.workload.links()  # found once, so that listing has its part of the time to itself
     listed = run.over_in(LISTING)
@@ -315,7 +318,7 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
             for key, own in reshaped(around, run.chains, run.segments, run.compiled, run.price, run.over).items():
                 propose(run, run.known[key], own)
             _evaluate_hopeful(run)
-        if not unlisted(run):
+        if not HopedSteps(run).unlisted():
             break
     asked = run.options.gap
     most, gap = (MOST_WORK, ENOUGH) if asked is None else (inf, asked)
@@ -366,11 +369,13 @@ class HopedSteps:
         """The price of a layer by itself, or of a segment that is enumerated."""
         return state.hoped(self.price) if state else self.price(self.run.alone[step.nodes[0]])
 
-    def update(self, changed: SegmentState) -> None:
-        """Takes up that the bound of a segment was raised, or that it was enumerated (`listed`)."""
+    def update(self, changed: SegmentState, *, listed: bool) -> None:
+        """Takes up that a segment was enumerated, or that its bound was raised."""
+        if listed:
+            self.listed.add(id(changed))
         for number, (step, state) in enumerate(self.run.promised):
             if state is changed:
-                self.prices[number] = self._hoped(step, state) if id(state) in self.listed else step.price(*self.at)
+                self.prices[number] = self._hoped(step, state) if listed else step.price(*self.at)
 
     def unlisted(self) -> list[PathStep]:
         """The segments on the path of the least price that are not enumerated; equal ones stand once. Without bounds
@@ -385,13 +390,8 @@ class HopedSteps:
         return list({id(state): step for step, state in path if state and id(state) not in self.listed}.values())
 
 
-def unlisted(run: PlanningRun) -> list[PathStep]:
-    """The segments to be enumerated next: those of the plan that would be best if all cost what is hoped."""
-    return HopedSteps(run).unlisted()
-
-
 def list_candidates(run: PlanningRun) -> bool:
-    """Enumerates candidates of `unlisted` segments, until there are none.
+    """Enumerates candidates of the segments that `HopedSteps` names, until there are none.
 
     Returns:
         Whether none is left; with a time limit some may be, of which the next call takes up one at least.
@@ -406,6 +406,7 @@ def list_candidates(run: PlanningRun) -> bool:
                 # parts are bounded sooner than candidates are enumerated
                 _, failed = attempted("gap", partial(own.raise_price, energy, cycles, inf))
                 own.ended = own.ended or bool(failed)
+                hoped.update(state, listed=False)
             elif begun and stopped():
                 return False
             else:
@@ -413,8 +414,7 @@ def list_candidates(run: PlanningRun) -> bool:
                 propose(run, state, candidates(
                     run.compiled(state.segment), price, price(run.one_by_one(state.segment))))
                 state.listed_for = tuple(run.bases[name] for name in state.segment.nodes)
-                hoped.listed.add(id(state))
-            hoped.update(state)
+                hoped.update(state, listed=True)
     return True
 
 

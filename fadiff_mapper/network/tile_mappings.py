@@ -48,13 +48,13 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.search.best_so_far import SearchOutcome
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.options import EFFORTS, SearchOptions
+from fadiff_mapper.search.options import Effort, SearchOptions
 from fadiff_mapper.search.search_many import search_all
 
-SEARCH = SearchOptions(effort=replace(EFFORTS["light"], chains=40, rounds=60, neighbours=12, chains_agreeing=8,
-                                      proof=20_000, rounds_before_proof=2))
-"""Search of a tile: most proofs look at less than a tenth of these parts and mappings; without one, the hardest tile of
-a group decides a plan."""
+SEARCH = SearchOptions(effort=Effort(chains=40, rounds=60, rounds_least=1, chains_agreeing=8, extra_rounds=0,
+                                     resplit_rate=0.0, proof=20_000, rounds_before_proof=2))
+"""Search of a tile, set by hand: nearly all proofs look at less than a tenth of these parts and mappings, whatever the
+mapping that they begin with; without a proof, shorter searches miss the best mappings of hard tiles."""
 
 
 class TileStrategy(Enum):

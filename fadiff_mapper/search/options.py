@@ -75,8 +75,8 @@ EFFORTS = {
                     searches=1, proof=0),
     "full": Effort(),
 }
-"""Efforts by name. "light": what lies near a known mapping, and tiles of candidates. "quick": every layer first, where
-time is short. "short": layers that a time limit leaves little for. "full": a layer by itself."""
+"""Efforts by name. "light": what lies near a known mapping. "quick": every layer first, where time is short. "short":
+layers that a time limit leaves little for. "full": a layer by itself."""
 
 METHODS = ("annealing", "gradient", "exhaustive")
 """Methods of a layer's search: simulated annealing on the exact model; the same from the ends of gradient descents on

@@ -14,7 +14,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.segments import segments
 from fadiff_mapper.network.checkpoint import opened
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.network.planning import PlanningRun, list_candidates, unlisted
+from fadiff_mapper.network.planning import HopedSteps, PlanningRun, list_candidates
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.workload import Workload
@@ -39,7 +39,7 @@ def run_of(network: str | Workload, design: str) -> PlanningRun:
 def test_no_plan_with_other_segments_than_those_enumerated_promises_more(design: str) -> None:
     """The rest costs its bound; the layers of MobileNetV1 are one chain."""
     run = run_of("mobilenet_v1", design)
-    assert list_candidates(run) and not unlisted(run)
+    assert list_candidates(run) and not HopedSteps(run).unlisted()
     assert run.promises
     price, (names,) = run.price, run.chains
     prices = {step.nodes: least for step, least in zip(
