@@ -98,7 +98,7 @@ SHORT = 0.04
 
 ENOUGH = 0.03
 """Gap down to which all plans are bounded, and above which tile sizes are refined, where none is asked for: most of the
-work of bounds goes into the last percents, and refinement changes no plan that is as close."""
+work of bounds goes into the last percents, and refinement improves few plans that are as close."""
 
 NARROWED = 3
 """How often candidates of a segment that fall short are proposed again in smaller tiles. A limit of time."""
@@ -348,7 +348,8 @@ class HopedSteps:
     """The steps of `PlanningRun.promises` at the prices of the plan so far: layers by themselves, and segments, each at
     its bound until it is enumerated with its layers as they are known now, and then at its best candidate or group.
 
-    No group may be evaluated meanwhile."""
+    Groups are evaluated only before and after: prices are those of one plan.
+    """
 
     def __init__(self, run: PlanningRun) -> None:
         """Takes up what is known of all segments."""
