@@ -1,7 +1,7 @@
 """The compiled module: evaluation and search (`module.cpp`), sparse designs (`sparse_bindings.cpp`), the draw of
 factors (`straight_through.cpp`), estimates of fused groups (`estimate_bindings.cpp`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, overload
 
 import numpy as np
@@ -157,7 +157,30 @@ class Chains:
 
 PROOF_TOLERANCE: float
 
+class OpenFanOut(_Table): ...
+class OpenSchemes(_Table): ...
 class OpenLoops(_Table): ...
+
+class Scheme:
+    """All spatial factors of a mapping, [L * D], and whether each level keeps each data space, [L * T]."""
+
+    spatial: Final[list[float]]
+    keep: Final[list[bool]]
+
+class SchemeWalk:
+    """Goes through every scheme of a map space, once."""
+
+    def __init__(self, open: OpenSchemes) -> None: ...
+    def __iter__(self) -> Iterator[Scheme]: ...
+    def __next__(self) -> Scheme: ...
+    # Every layout of a scheme that the meshes have room for.
+    def layouts(self, scheme: Scheme) -> list[Layout]: ...
+
+class Layout:
+    """Spatial loops of all levels, [L * D]: dimensions, innermost first; by dimension whether the loop lies on Y."""
+
+    order: Final[list[int]]
+    on_y: Final[list[int]]
 
 class LevelLoops:
     """Temporal loops of one level, as a prover chose them, [D] each."""
@@ -173,9 +196,11 @@ class Prover:
 
     def __init__(self, layer: Layer, bounds: list[float], open: OpenLoops, metric: Metric,
                  sums: tuple[float, float], room_words: np.ndarray | None, room_counted: np.ndarray | None) -> None: ...
-    # Takes up a scheme: spatial factors [L * D], levels that keep each data space [L * T], layouts. Returns its bound.
-    def begin(self, spatial: Sequence[float], keep: Sequence[bool],
-              layouts: Sequence[tuple[Sequence[int], Sequence[bool]]]) -> float: ...
+    # Takes up a scheme with its layouts; without any it is bounded alone, for every layout. Returns its bound.
+    def begin(self, scheme: Scheme, layouts: Sequence[Layout]) -> float: ...
+    # Takes up the next schemes of a walk, without layouts, `most` at most. Returns how many there were, and those below
+    # the limit, with their bounds.
+    def begin_each(self, walk: SchemeWalk, limit: float, most: int) -> tuple[int, list[tuple[float, Scheme]]]: ...
     # How many parts decide one more level; of those below the limit the bound, and the loops of that level.
     def divided(self, outer: Sequence[LevelLoops], limit: float) -> tuple[int, list[tuple[float, LevelLoops]]]: ...
     # Whether the budget sufficed, bound of mappings that were not evaluated, best value, parts and mappings looked at,

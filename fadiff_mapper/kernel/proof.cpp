@@ -95,19 +95,17 @@ double Prover::distinct(int t, const double* points, bool box) const {
     return words;
 }
 
-double Prover::begin(const Scheme& scheme) {
-    const Scheme before = std::exchange(scheme_, scheme);
-    crossings_.clear();
-    for (auto& cache : orders_) cache.clear();
-    for (auto& cache : covered_) cache.clear();
-    loose_ = layer_.priced;
+// Takes up the spatial factors of a scheme. Whether temporal loops can reach the bounds.
+bool Prover::take_spatial(const std::vector<double>& before) {
     const auto spatial = [&](int level, int d) { return scheme_.spatial[std::size_t(level) * dims_ + d]; };
+    apart_loose_ = layer_.priced;
     cycles_ = macs_;
+    bool reaches = true;
     for (int d = 0; d < dims_; ++d) {
-        bool known = !before.spatial.empty();  // neighbouring schemes share most of their factors
+        bool known = !before.empty();  // neighbouring schemes share most of their factors
         for (int level = 0; level < levels_; ++level) {
             cycles_ /= spatial(level, d);
-            known = known && before.spatial[std::size_t(level) * dims_ + d] == spatial(level, d);
+            known = known && before[std::size_t(level) * dims_ + d] == spatial(level, d);
         }
         for (int level = 0; level < levels_ && !known; ++level) {
             const std::size_t at = std::size_t(level) * dims_ + d;
@@ -122,8 +120,9 @@ double Prover::begin(const Scheme& scheme) {
             reach.erase(std::unique(reach.begin(), reach.end()), reach.end());
         }
         const std::vector<double>& whole = reach_[std::size_t(levels_ - 1) * dims_ + d];
-        if (!std::binary_search(whole.begin(), whole.end(), bounds_[d])) return INF;
+        if (!std::binary_search(whole.begin(), whole.end(), bounds_[d])) reaches = false;
     }
+    if (!reaches) return false;
     std::vector<double> inside(dims_, 1.0);  // points of the spatial loops so far
     for (first_open_ = 0; first_open_ < levels_; ++first_open_) {
         bool open = false;
@@ -148,7 +147,7 @@ double Prover::begin(const Scheme& scheme) {
                 int loops = 0;
                 for (const auto& term : rank.terms)
                     if (spatial(level, term.dim) > 1) {
-                        loose_ |= seen >> term.dim & 1 || ++loops > 1;  // receivers may want the same words of a window
+                        apart_loose_ |= seen >> term.dim & 1 || ++loops > 1;  // receivers may want the same words of a window
                         if (!(seen >> term.dim & 1)) apart += spatial(level, term.dim) - 1;
                         seen |= Dims(1) << term.dim;
                     }
@@ -159,6 +158,18 @@ double Prover::begin(const Scheme& scheme) {
     }
     for (int level = 0; level < levels_; ++level)
         leaking_[level] = layer_.level[level].leak * layer_.leaking(level, used_);
+    return true;
+}
+
+double Prover::begin(const Scheme& scheme) {
+    const std::vector<double> before = std::exchange(scheme_, scheme).spatial;
+    if (before != scheme_.spatial) reaches_bounds_ = take_spatial(before);
+    if (!reaches_bounds_) return INF;
+    crossings_.clear();
+    for (auto& cache : orders_) cache.clear();
+    for (auto& cache : covered_) cache.clear();
+    loose_ = apart_loose_;
+    const auto spatial = [&](int level, int d) { return scheme_.spatial[std::size_t(level) * dims_ + d]; };
 
     fixed_energy_ = macs_ * layer_.compute_energy, fixed_accessed_ = 0;
     std::fill(fixed_reads_.begin(), fixed_reads_.end(), 0.0), std::fill(fixed_writes_.begin(), fixed_writes_.end(), 0.0);

@@ -14,6 +14,7 @@
 #include "columns.hpp"
 #include "evaluate.hpp"
 #include "map_space.hpp"
+#include "scheme_walk.hpp"
 
 namespace fadiff {
 
@@ -25,14 +26,6 @@ constexpr double PROOF_TOLERANCE = 1e-9;
 struct OpenLoops {
     std::vector<std::vector<double>> factors;                      // [L][D]
     std::vector<std::vector<std::uint8_t>> inner, between, outer;  // [L]
-};
-
-// The spatial choices of a part, and what levels keep. Where windows are handed on between neighbours, or wires cost
-// energy, mappings differ by layout; elsewhere the first one stands for all.
-struct Scheme {
-    std::vector<double> spatial;                 // [L][D]
-    std::vector<std::uint8_t> keep;              // [L][T]
-    std::vector<Layout> layouts;                 // of all levels, [L][D]; none: any, which is bounded but not searched
 };
 
 // Temporal loops of one level.
@@ -133,6 +126,7 @@ private:
     };
 
     double distinct(int t, const double* points, bool box) const;
+    bool take_spatial(const std::vector<double>& before);
     double value(double energy, double cycles, double accessed) const { return metric_of(metric_, energy, cycles, accessed, price_); }
     void charge(const Crossing& crossing, const Words& words, double& energy, double* reads, double* writes,
                 double& accessed) const;
@@ -190,7 +184,8 @@ private:
     std::vector<double> fixed_reads_, fixed_writes_;             // [L]; asked for by the arithmetic
     int first_open_ = 0;                          // the innermost level that can have temporal loops
     std::vector<Dims> cheaper_;                   // [D]; dimensions whose loop, if innermost, moves a subset of the tiles
-    bool loose_ = false;
+    bool reaches_bounds_ = false;                 // temporal loops can, with the spatial factors
+    bool apart_loose_ = false, loose_ = false;    // by the spatial factors alone; mappings differ by more than is decided
     std::vector<std::map<Dims, std::vector<Order>>> orders_;     // [L]; by the loops of several iterations
     // [L]; every order that one of these orders covers, by the loops of several iterations and that order
     std::vector<std::map<std::pair<Dims, std::vector<std::uint8_t>>, std::vector<std::vector<std::uint8_t>>>> covered_;

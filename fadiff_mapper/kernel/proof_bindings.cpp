@@ -35,19 +35,49 @@ std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> 
                                              Price{sums.first, sums.second}, rooms_of(layer, words, counted, 1));
 }
 
-double begin(Prover& prover, std::vector<double> spatial, Names keep, const std::vector<std::pair<Names, Names>>& layouts) {
+std::unique_ptr<OneCall<SchemeWalk>> scheme_walk(OpenSchemes open) {
+    const std::size_t levels = open.fan_outs.size(), dims = open.bounds.size();
+    check(levels > 0 && dims > 0 && open.in_time.size() == dims, "schemes");
+    for (const OpenFanOut& own : open.fan_outs) {
+        check(own.factors.size() == dims && own.on_x.size() == dims && own.on_y.size() == dims, "fan-outs");
+        for (const auto& factors : own.factors)
+            for (double factor : factors) check(factor >= 1, "factors");
+        Names all = own.inner;
+        for (const auto* part : {&own.between, &own.outer}) all.insert(all.end(), part->begin(), part->end());
+        check_order(all.data(), all.size(), int(dims), "fan-outs");
+    }
+    return std::make_unique<OneCall<SchemeWalk>>(std::move(open));
+}
+
+Scheme next_scheme(SchemeWalk& walk) {
+    if (const Scheme* scheme = walk.next()) return *scheme;
+    throw py::stop_iteration();
+}
+
+std::vector<Layout> layouts(SchemeWalk& walk, const Scheme& scheme) { return walk.layouts(scheme); }
+
+double begin(Prover& prover, const Scheme& open, std::vector<Layout> layouts) {
     const Layer& layer = prover.layer();
     const std::size_t cells = std::size_t(layer.levels) * layer.dims;
-    check(spatial.size() == cells && keep.size() == std::size_t(layer.levels) * layer.tensors, "scheme");
-    for (double factor : spatial) check(factor >= 1, "scheme");
-    Scheme scheme{std::move(spatial), std::move(keep), {}};
-    for (const auto& [order, on_y] : layouts) {
-        check(order.size() == cells && on_y.size() == cells, "layouts");
-        for (int level = 0; level < layer.levels; ++level)
-            check_order(order.data() + level * layer.dims, layer.dims, layer.dims, "layouts");
-        scheme.layouts.push_back({order, on_y});
-    }
-    return prover.begin(scheme);
+    check(open.spatial.size() == cells && open.keep.size() == std::size_t(layer.levels) * layer.tensors, "scheme");
+    for (const Layout& layout : layouts) check(layout.order.size() == cells && layout.on_y.size() == cells, "layouts");
+    return prover.begin({open.spatial, open.keep, std::move(layouts)});
+}
+
+std::pair<std::size_t, std::vector<std::pair<double, Scheme>>> begin_each(Prover& prover, OneCall<SchemeWalk>& walk,
+                                                                          double limit, std::size_t most) {
+    return one_call(+[](SchemeWalk& walk, Prover& prover, double limit, std::size_t most) {
+        py::gil_scoped_release release;
+        std::size_t looked = 0;
+        std::vector<std::pair<double, Scheme>> below;
+        const Layer& layer = prover.layer();
+        for (const Scheme* scheme; looked < most && (scheme = walk.next()); ++looked) {
+            check(scheme->spatial.size() == std::size_t(layer.levels) * layer.dims &&
+                  scheme->keep.size() == std::size_t(layer.levels) * layer.tensors, "scheme");
+            if (const double bound = prover.begin(*scheme); bound < limit) below.push_back({bound, *scheme});
+        }
+        return std::make_pair(looked, std::move(below));
+    })(walk, prover, limit, most);
 }
 
 std::pair<std::size_t, std::vector<Part>> divided(Prover& prover, const std::vector<LevelLoops>& outer, double limit) {
@@ -112,9 +142,24 @@ void add_proofs(py::module_& module) {
               pair("between", &OpenLoops::between), pair("outer", &OpenLoops::outer));
     py::class_<LevelLoops>(module, "LevelLoops")
         .def_readonly("factors", &LevelLoops::factor).def_readonly("order", &LevelLoops::order);
+    py::class_<Scheme>(module, "Scheme").def_readonly("spatial", &Scheme::spatial)
+        .def_property_readonly("keep", [](const Scheme& scheme) { return std::vector<bool>(scheme.keep.begin(), scheme.keep.end()); });
+    py::class_<Layout>(module, "Layout").def_readonly("order", &Layout::order).def_readonly("on_y", &Layout::on_y);
+    add_table(module, "OpenFanOut", pair("factors", &OpenFanOut::factors), pair("inner", &OpenFanOut::inner),
+              pair("between", &OpenFanOut::between), pair("outer", &OpenFanOut::outer), pair("split", &OpenFanOut::split),
+              pair("on_x", &OpenFanOut::on_x), pair("on_y", &OpenFanOut::on_y), pair("wide", &OpenFanOut::wide),
+              pair("high", &OpenFanOut::high), pair("below", &OpenFanOut::below));
+    add_table(module, "OpenSchemes", pair("bounds", &OpenSchemes::bounds), pair("fan_outs", &OpenSchemes::fan_outs),
+              pair("in_time", &OpenSchemes::in_time), pair("keeps", &OpenSchemes::keeps), pair("least", &OpenSchemes::least));
+    py::class_<OneCall<SchemeWalk>>(module, "SchemeWalk")
+        .def(py::init(&scheme_walk))
+        .def("__iter__", [](py::object self) { return self; })
+        .def("__next__", one_call(&next_scheme))
+        .def("layouts", one_call(&layouts));
     py::class_<OneCall<Prover>>(module, "Prover")
         .def(py::init(&prover), py::keep_alive<1, 2>())
         .def("begin", one_call(&begin))
+        .def("begin_each", one_call(&begin_each))
         .def("divided", one_call(&divided))
         .def("search", one_call(&search));
     add_table(module, "ProductUnits", pair("known", &ProductUnits::known), pair("computes", &ProductUnits::computes),

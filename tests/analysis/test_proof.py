@@ -6,7 +6,7 @@ import json
 import math
 import random
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
@@ -35,9 +35,9 @@ from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.exhaustive import count, nests, whole_space
 from fadiff_mapper.search.layer_family import first_of
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
-from fadiff_mapper.search.lower_bound.proof import Loops, Scheme, core_of, layouts, prove, schemes, unprovable
+from fadiff_mapper.search.lower_bound.proof import Loops, core_of, prove, schemes, unprovable
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.mapspace.build import build_mapspace, orders_at
+from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace, orders_at
 from fadiff_mapper.search.options import EFFORTS, SearchOptions
 from fadiff_mapper.search.search_many import search_all
 
@@ -129,16 +129,79 @@ def test_no_mapping_is_below_the_bound_of_a_part_that_holds_it(case: Case, sizes
 def held(task: MappingTask, nest: Nest, metric: str, value: float) -> None:
     """Asserts that at each level some part with the mapping's factors has a bound of at most its value."""
     core = core_of(task.layer, task.space, metric)
-    scheme = Scheme(*(tuple(rows[:, :, 0].ravel().tolist()) for rows in (nest.spatial, nest.keep)))
-    assert scheme in set(schemes(task.space))
-    bound = core.begin(nest.spatial.ravel().tolist(), nest.keep.ravel().tolist(), layouts(task.space, scheme))
-    assert bound <= value * (1 + 1e-9)
+    walk = schemes(task.space)
+    scheme = next(one for one in walk if one.spatial == nest.spatial.ravel().tolist()
+                  and one.keep == nest.keep.ravel().tolist())
+    assert core.begin(scheme, walk.layouts(scheme)) <= value * (1 + 1e-9)
     parts: list[Loops] = [()]
     for level in reversed(range(1, len(task.space.levels))):
         children = [(bound, (*outer, loops)) for outer in parts for bound, loops in core.divided(outer, np.inf)[1]
                     if loops.factors == nest.temporal[level, :, 0].tolist()]
         assert min(bound for bound, _ in children) <= value * (1 + 1e-9)
         parts = [outer for bound, outer in children if bound <= value * (1 + 1e-9)]
+
+
+@st.composite
+def fanned_spaces(draw: st.DrawFn) -> MapSpace:
+    """A map space of two levels, with meshes below both and constraints on their loops."""
+    problem = Problem("tiny", dict(zip("CKPR", draw(st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=4, max_size=4)),
+                                       strict=True)), SHAPES["conv1d"])
+
+    def limits() -> LevelConstraints:
+        names, fixed = draw(st.permutations("CKPR")), draw(st.integers(0, 4))
+        inner = draw(st.integers(0, fixed))
+        spatial = LoopConstraint(inner=tuple(names[:inner]), outer=tuple(names[inner:fixed]),
+                                 split=draw(st.none() | st.integers(0, 4)),
+                                 fixed=dict.fromkeys(draw(st.sets(st.sampled_from("CKPR"), max_size=2)), 1))
+        temporal = LoopConstraint(maximum=dict.fromkeys(draw(st.sets(st.sampled_from("CKPR"))), 2))
+        return LevelConstraints(spatial=spatial, temporal=temporal)
+
+    wide, high, below, along = (draw(st.integers(1, 3)) for _ in range(4))
+    levels = (StorageLevel("Buffer", "SRAM", wide * high, wide, high, 8, 1, 1, None),
+              StorageLevel("Memory", "DRAM", 1, 1, 1, 8, 1, 1, None))
+    arch = Architecture("tiny", levels, Arithmetic("MAC", "mac", wide * high * below * along, wide * below,
+                                                   high * along, 8))
+    constraints = Constraints((limits(), limits()), min_parallelism=draw(st.sampled_from([0.0, 0.0, 0.5])))
+    return build_mapspace(arch, problem, constraints)
+
+
+@given(fanned_spaces())
+def test_schemes_and_their_layouts_are_all_combinations(space: MapSpace) -> None:
+    bounds, names, dims = list(space.problem.bounds.values()), space.problem.dimensions, range(4)
+    units = (space.architecture.arithmetic, space.architecture.levels[0])
+    expected: dict[tuple[float, ...], set[object]] = {}
+    for inner, outer in product(*(list(product(*(level.spatial.choices[name] for name in names)))
+                                  for level in space.levels)):
+        left = [bound // (i * o) for bound, i, o in zip(bounds, inner, outer, strict=True)]
+        if any(bound % (i * o) for bound, i, o in zip(bounds, inner, outer, strict=True)):
+            continue
+        in_time = all(any(a * b == left[d] for a in space.levels[0].temporal.choices[name]
+                          for b in space.levels[1].temporal.choices[name]) for d, name in enumerate(names))
+        parallel = math.prod(inner) * math.prod(outer)
+        placed = set()
+        for whole in product(*(orders_at(space, 2 * level, [d for d in dims if factors[d] > 1])
+                               for level, factors in enumerate((inner, outer)))):
+            x = y = 1
+            for unit, factors, (_, on_y) in reversed(list(zip(units, (inner, outer), whole, strict=True))):
+                x *= math.prod(factors[d] for d in dims if d not in on_y)
+                y *= math.prod(factors[d] for d in on_y)
+                if x > unit.mesh_x or y > unit.mesh_y or x * y > unit.instances:
+                    break
+            else:
+                placed.add(whole)
+        if in_time and placed and parallel >= space.constraints.min_parallelism * space.available:
+            expected[(*inner, *outer)] = placed
+    walk, found = schemes(space), {}
+    for scheme in walk:
+        loops = [[d for d in dims if scheme.spatial[4 * level + d] > 1] for level in range(2)]
+        own = [tuple((tuple(layout.order[4 * level:4 * level + len(loops[level])]),
+                      frozenset(d for d in loops[level] if layout.on_y[4 * level + d])) for level in range(2))
+               for layout in walk.layouts(scheme)]
+        assert len(own) == len(set(own))
+        found.setdefault(tuple(scheme.spatial), []).append((tuple(scheme.keep), set(own)))
+    assert {spatial: own[0][1] for spatial, own in found.items()} == expected
+    keeps = {tuple(keep.ravel().tolist()) for keep in space.every_keep}
+    assert all({keep for keep, _ in own} == keeps and len(own) == len(keeps) for own in found.values())
 
 
 @machines
@@ -153,10 +216,10 @@ def none_is_lost(task: MappingTask, metric: str, seed: int) -> None:
     def plain(parts: list[tuple[float, LevelLoops]]) -> list[tuple[float, list[float], list[int]]]:
         return [(bound, list(loops.factors), list(loops.order)) for bound, loops in parts]
 
-    rng, core = random.Random(seed), core_of(task.layer, task.space, metric)
-    every = list(islice(schemes(task.space), 500))
+    rng, core, walk = random.Random(seed), core_of(task.layer, task.space, metric), schemes(task.space)
+    every = list(islice(walk, 500))
     for scheme in rng.sample(every, min(5, len(every))):
-        if core.begin(scheme.spatial, scheme.keep, layouts(task.space, scheme)) == np.inf:
+        if core.begin(scheme, walk.layouts(scheme)) == np.inf:
             continue
         outer: Loops = ()
         while len(outer) < len(task.space.levels) - 1 and (parts := core.divided(outer, np.inf)[1]):
@@ -188,8 +251,10 @@ def test_words_over_links_are_divided_by_the_receivers_of_all_instances() -> Non
     for name, factor in {"C": 6, "R": 3, "Q": 8}.items():
         temporal[-1, names.index(name)] = factor
     spatial[3, names.index("S")], spatial[4, names.index("M")] = 7, 3  # three columns of seven neighbours each
-    scheme = next(one for one in schemes(task.space) if np.array_equal(one.spatial, spatial.ravel()))
-    order, on_y = (np.array(part).reshape(levels, -1, 1) for part in layouts(task.space, scheme)[0])
+    walk = schemes(task.space)
+    scheme = next(one for one in walk if np.array_equal(one.spatial, spatial.ravel()))
+    layout = walk.layouts(scheme)[0]
+    order, on_y = (np.array(part).reshape(levels, -1, 1) for part in (layout.order, layout.on_y))
     loops = np.tile(np.arange(len(names))[:, None], (levels, 1, 1))
     loops[-1, :, 0] = [names.index(name) for name in "QRCMSNP"]
     nest = Nest(temporal, spatial, loops, np.array(scheme.keep).reshape(levels, -1, 1), on_y.astype(bool), order)
@@ -238,8 +303,10 @@ def test_a_loop_takes_back_one_step_of_each_loop_inside() -> None:
         temporal[level, names.index(name)] = factor
     for name, factor in {"M": 2, "P": 4, "Q": 8}.items():
         spatial[2, names.index(name)] = factor
-    scheme = next(one for one in schemes(task.space) if np.array_equal(one.spatial, spatial.ravel()))
-    order, on_y = (np.array(part).reshape(levels, -1, 1) for part in layouts(task.space, scheme)[0])
+    walk = schemes(task.space)
+    scheme = next(one for one in walk if np.array_equal(one.spatial, spatial.ravel()))
+    layout = walk.layouts(scheme)[0]
+    order, on_y = (np.array(part).reshape(levels, -1, 1) for part in (layout.order, layout.on_y))
     loops = np.tile(np.array([names.index(name) for name in "SMNPQCR"])[:, None], (levels, 1, 1))
     nest = Nest(temporal, spatial, loops, np.array(scheme.keep).reshape(levels, -1, 1), on_y.astype(bool), order)
     for metric in METRICS[:2]:
@@ -308,11 +375,11 @@ def test_a_matrix_product_is_proved(design: str) -> None:
 def test_the_bound_of_a_scheme_holds_for_every_layout(metric: str) -> None:
     """Neighbours hand on words of windows, at other places in each layout."""
     task = mapping_task(load(find("arch/output_stationary"), find("layers/resnet18/conv3x3_256_256_14_s1")))
-    core, linked = core_of(task.layer, task.space, metric), 0
-    for scheme in schemes(task.space):
-        placed = layouts(task.space, scheme)
-        bounds = [core.begin(scheme.spatial, scheme.keep, [layout]) for layout in placed]
-        anywhere, placed_bound = (core.begin(scheme.spatial, scheme.keep, known) for known in ([], placed))
+    core, walk, linked = core_of(task.layer, task.space, metric), schemes(task.space), 0
+    for scheme in walk:
+        placed = walk.layouts(scheme)
+        bounds = [core.begin(scheme, [layout]) for layout in placed]
+        anywhere, placed_bound = (core.begin(scheme, known) for known in ([], placed))
         assert anywhere <= placed_bound <= min(bounds, default=math.inf)
         linked += anywhere < placed_bound
     assert linked > 10 or metric in ("delay", "last_level_accesses")  # words that are handed on save energy
@@ -342,14 +409,15 @@ def test_loops_of_one_iteration_lie_where_constraints_would_have_them_with_more(
     space = build_mapspace(arch, problem, Constraints((LevelConstraints(spatial=LoopConstraint(split=split)),)))
     wired = [d for d, name in enumerate(problem.dimensions) if space.levels[0].axes[name]]
     allowed = {on_y for _, on_y in orders_at(space, 0, wired)}
-    found = [frozenset(d for d in wired if on_y[d]) for scheme in schemes(space) for _, on_y in layouts(space, scheme)]
+    walk = schemes(space)
+    found = [frozenset(d for d in wired if layout.on_y[d]) for scheme in walk for layout in walk.layouts(scheme)]
     assert found and allowed.issuperset(found)
 
 
 def test_a_scheme_without_layouts_is_not_searched() -> None:
     task = mapping_task(gemm())
     core, scheme = core_of(task.layer, task.space, "edp"), next(iter(schemes(task.space)))
-    core.begin(scheme.spatial, scheme.keep, [])
+    core.begin(scheme, [])
     with pytest.raises(ValueError, match="layouts: a scheme that was begun without any is bounded alone"):
         core.search((), math.inf, 10)
 

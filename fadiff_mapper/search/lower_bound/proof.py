@@ -1,9 +1,9 @@
 """The proof that a mapping is the best of its map space, or a better mapping, and the bound that is left.
 
 Best-first branch and bound: the part of the least bound is looked at next, until none can hold a better mapping. Parts
-of the map space are schemes (`Scheme`) and, within them, choices of the temporal loops of the outermost levels. The
-core bounds parts, and searches small ones for mappings below a limit (`kernel/proof.cpp`); parts that are too large for
-that are divided by the loops of one more level.
+of the map space are schemes (all spatial factors, and what the levels keep) and, within them, choices of the temporal
+loops of the outermost levels. The core bounds parts, and searches small ones for mappings below a limit
+(`kernel/proof.cpp`); parts that are too large for that are divided by the loops of one more level.
 
 A certificate writes all parts below the limit down; `validation/check_certificate.py` states each rule once more and
 checks a certificate against the input by itself.
@@ -12,18 +12,15 @@ checks a certificate against the input by itself.
 from __future__ import annotations
 
 import heapq
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, partial
 from math import inf
-from operator import contains, floordiv, mod
 from typing import Any
 
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.spec.arch import Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.spec import metric_of
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
@@ -31,7 +28,7 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.assemble import percent_above, without_bound
-from fadiff_mapper.search.mapspace.build import MapSpace, between_on_x, orders_at, reachable
+from fadiff_mapper.search.mapspace.build import MapSpace, reachable
 
 BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: about as long as its division takes."""
@@ -48,101 +45,26 @@ TOLERANCE = _kernel.PROOF_TOLERANCE
 Loops = tuple[_kernel.LevelLoops, ...]
 """Temporal loops of the outermost levels, the outermost first."""
 
-Layout = tuple[tuple[int, ...], tuple[bool, ...]]
-"""Spatial loops of all levels, [L * D] each: dimensions from the innermost loop outwards, and by dimension whether its
-loop lies on Y."""
 
-Reach = frozenset[tuple[int, int]]
-"""Units along X and Y that spatial loops may take."""
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """All spatial factors of a mapping and the data spaces that levels keep, level by level from the innermost."""
-
-    spatial: tuple[int, ...]  # Spatial factors of each level, [L * D]
-    keep: tuple[bool, ...]    # Whether each level keeps each data space, [L * T]
-
-
-def schemes(space: MapSpace) -> Iterator[Scheme]:
-    """Every scheme of a map space of which the meshes have room and whose temporal loops can reach the bounds."""
-    problem, keeps = space.problem, [tuple(kept.ravel().tolist()) for kept in space.every_keep]
-    left_to_time = [reachable(bound, [level.temporal.choices[name] for level in space.levels])
-                    for name, bound in problem.bounds.items()]
-    least, whole = space.constraints.min_parallelism * space.available, math.prod(problem.bounds.values())
-    begun: list[tuple[tuple[int, ...], Reach, tuple[int, ...]]] = [
-        (tuple(problem.bounds.values()), frozenset({(1, 1)}), ())]
-    for level in reversed(range(len(space.levels))):
-        widths, further = _widths(space, level), []
-        fitting: dict[Reach, list[tuple[tuple[int, ...], Reach]]] = {}  # factors that fit, and the units then in use
-        for left, reach, spatial in begun:
-            if reach not in fitting:
-                fitting[reach] = [(factors, wider) for factors, extents in widths.items()
-                                  if (wider := _fitting(space, level, reach, extents))]
-            further += [(tuple(map(floordiv, left, factors)), wider, (*factors, *spatial))
-                        for factors, wider in fitting[reach] if not any(map(mod, left, factors))]
-        begun = further
-    for left, _, spatial in begun:
-        if all(map(contains, left_to_time, left)) and whole // math.prod(left) >= least:
-            for keep in keeps:
-                yield Scheme(spatial, keep)
-
-
-def layouts(space: MapSpace, scheme: Scheme) -> list[Layout]:
-    """Every layout of a scheme's spatial loops that the meshes have room for.
-
-    Loops of one iteration lie where the constraints would have them with more, as a search may go on from there.
-    """
-    dims = range(len(space.problem.dimensions))
-    begun: list[tuple[Reach, Layout]] = [(frozenset({(1, 1)}), ((), ()))]  # units in use, and the levels further out
-    for level in reversed(range(len(space.levels))):
-        factors = scheme.spatial[level * len(dims):(level + 1) * len(dims)]
-        axes = [space.levels[level].axes[name] for name in space.problem.dimensions]
-        loops, split = space.levels[level].spatial, space.constraints.levels[level].spatial.split
-        on_x = len(dims) if split is None else between_on_x(split, len(loops.inner), len(loops.between))
-        single = tuple(d for d in dims if factors[d] == 1)
-        free = [d for d in single if axes[d] == "XY"]
-        own = []
-        for order, on_y in orders_at(space, 2 * level, [d for d in dims if factors[d] > 1]):
-            taken = sum(axes[d] == "XY" for d in order if d not in on_y)
-            along_y = on_y.union(free[on_x - taken:], (d for d in single if axes[d] == "Y"))
-            own.append(((*order, *single), tuple(d in along_y for d in dims), frozenset({_extents(factors, on_y)})))
-        begun = [(wider, ((*order, *outer), (*on_y, *outer_on_y))) for reach, (outer, outer_on_y) in begun
-                 for order, on_y, extents in own if (wider := _fitting(space, level, reach, extents))]
-    return [layout for _, layout in begun]
-
-
-def _fitting(space: MapSpace, level: int, reach: Reach, extents: Reach) -> Reach:
-    """Units along X and Y in use below a level, from those above it and the extents of its loops, where they fit."""
-    unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
-    wider = {(x * dx, y * dy) for x, y in reach for dx, dy in extents}
-    return frozenset((x, y) for x, y in wider if x <= unit.mesh_x and y <= unit.mesh_y and x * y <= unit.instances)
-
-
-def _widths(space: MapSpace, level: int) -> dict[tuple[int, ...], Reach]:
-    """The spatial factors that a level can have, with the extents along X and Y that its layouts can give them."""
-    unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
-    choices: list[tuple[int, ...]] = [()]
-    for name in space.problem.dimensions:
-        choices = [(*some, factor) for some in choices for factor in space.levels[level].spatial.choices[name]
-                   if math.prod(some) * factor <= unit.instances]
-    found = {}
-    sides: dict[tuple[int, ...], set[frozenset[int]]] = {}  # dimensions on Y, by the dimensions with a loop
-    for factors in choices:
-        loops = tuple(d for d, factor in enumerate(factors) if factor > 1)
-        if loops not in sides:
-            sides[loops] = {on_y for _, on_y in orders_at(space, 2 * level, loops)}
-        extents = {_extents(factors, on_y) for on_y in sides[loops]}
-        fitting = frozenset((x, y) for x, y in extents if x <= unit.mesh_x and y <= unit.mesh_y)
-        if fitting:
-            found[factors] = fitting
-    return found
-
-
-def _extents(factors: tuple[int, ...], on_y: frozenset[int]) -> tuple[int, int]:
-    """Units along X and Y that spatial loops take, by the dimensions on Y."""
-    y = math.prod(map(factors.__getitem__, on_y))
-    return math.prod(factors) // y, y
+def schemes(space: MapSpace) -> _kernel.SchemeWalk:
+    """Goes through every scheme of a map space of which the meshes have room and whose temporal loops can reach the
+    bounds; knows the layouts of each."""
+    problem, names, fan_outs = space.problem, space.problem.dimensions, []
+    units: list[Arithmetic | StorageLevel] = [space.architecture.arithmetic, *space.architecture.levels]
+    for level, limits, unit in zip(space.levels, space.constraints.levels, units, strict=False):
+        loops, split, (wide, high) = level.spatial, limits.spatial.split, level.fanout
+        fan_outs.append(_kernel.OpenFanOut(
+            factors=[loops.choices[name] for name in names],
+            **{part: list(map(names.index, getattr(loops, part))) for part in ("inner", "between", "outer")},
+            split=-1 if split is None else split, on_x=["X" in level.axes[name] for name in names],
+            on_y=["Y" in level.axes[name] for name in names], wide=wide > 1, high=high > 1,
+            below=_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y)))
+    return _kernel.SchemeWalk(_kernel.OpenSchemes(
+        bounds=list(problem.bounds.values()), fan_outs=fan_outs,
+        in_time=[sorted(reachable(bound, [level.temporal.choices[name] for level in space.levels]))
+                 for name, bound in problem.bounds.items()],
+        keeps=[kept.ravel().tolist() for kept in space.every_keep],
+        least=space.constraints.min_parallelism * space.available))
 
 
 @dataclass(frozen=True)
@@ -214,36 +136,36 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     `budget` parts and mappings have been looked at. Nothing is proved where these are not even all schemes, of which
     designs that leave every spatial loop free have millions.
     """
-    value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums, room)
-    heap: list[tuple[float, int, Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
+    value, core, walk = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums, room), schemes(space)
+    heap: list[tuple[float, int, _kernel.Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
-    for scheme in schemes(space):
-        if parts >= SURE and (SCHEME * parts >= budget or over()):
+    while True:
+        looked, found = core.begin_each(walk, value, SURE)  # for every layout
+        parts += looked
+        heap += [(bound, number := number + 1, scheme, ()) for bound, scheme in found]
+        if looked < SURE:
+            break
+        if SCHEME * parts >= budget or over():
             return MappingProof(value, nest, 0.0, parts, mappings)  # schemes without a bound may have any mapping
-        parts += 1
-        bound = core.begin(scheme.spatial, scheme.keep, [])     # for every layout
-        if bound < value:
-            heap.append((bound, number := number + 1, scheme, ()))
     heapq.heapify(heap)
     spent = SCHEME * parts
-    begun: Scheme | None = None  # the scheme that the core looks at
-    placed = cache(partial(layouts, space))
+    begun: _kernel.Scheme | None = None  # the scheme that the core looks at
     stuck = inf  # least bound of mappings that were left out in parts that cannot be divided
     while heap and heap[0][0] < (limit := value * (1 - TOLERANCE) / (1 + gap)) and not over() and spent <= budget:
         bound, _, scheme, outer = heapq.heappop(heap)
         if scheme is not begun:
-            bound = max(bound, core.begin(scheme.spatial, scheme.keep, placed(scheme)))
+            bound = max(bound, core.begin(scheme, walk.layouts(scheme)))
             begun = scheme
             if bound >= limit:
                 continue
-        whole, least, found, bounded, evaluated, best = core.search(outer, limit, int(min(BUDGET, budget - spent)))
+        whole, least, lowest, bounded, evaluated, best = core.search(outer, limit, int(min(BUDGET, budget - spent)))
         parts, mappings, spent = parts + bounded, mappings + evaluated, spent + bounded + evaluated
         if best is not None:
-            value, nest = found, Nest(*best)
+            value, nest = lowest, Nest(*best)
         if whole:
             stuck = min(stuck, max(least, bound))
             continue
-        bounded, children = core.divided(outer, min(limit, found))
+        bounded, children = core.divided(outer, min(limit, lowest))
         parts, spent = parts + bounded, spent + bounded
         for below, loops in children:
             heapq.heappush(heap, (max(below, bound), number := number + 1, scheme, (*outer, loops)))
@@ -288,9 +210,9 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
             parts.append(part)
         return parts
 
-    found = []
-    for scheme in schemes(space):
-        bound = core.begin(scheme.spatial, scheme.keep, layouts(space, scheme))
+    found, walk = [], schemes(space)
+    for scheme in walk:
+        bound = core.begin(scheme, walk.layouts(scheme))
         if bound < limit:
             spatial, keep = (np.reshape(values, (levels, -1)).tolist() for values in (scheme.spatial, scheme.keep))
             found.append({"bound": bound, "spatial": spatial, "keep": keep, "parts": divided(())})
