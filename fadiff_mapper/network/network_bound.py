@@ -226,28 +226,31 @@ class NetworkLeast:
     besides: OperatingPoint  # what the network takes besides its layers
 
     @cached_property
-    def parts(self) -> list[LeastLayer | LeastGroup]:
-        """The different layers and groups."""
-        return list({id(step.least): step.least for step in self.steps}.values())
+    def steps_of(self) -> dict[int, list[int]]:
+        """The numbers of the steps that each layer or group takes, by its identity."""
+        found: dict[int, list[int]] = {}
+        for number, step in enumerate(self.steps):
+            found.setdefault(id(step.least), []).append(number)
+        return found
 
     @property
     def alone(self) -> list[tuple[LeastLayer, float]]:
         """Each layer by itself, and its runs."""
         return [(step.least, step.runs) for step in self.steps if isinstance(step.least, LeastLayer)]
 
-    def path(self, energy: float, cycles: float) -> tuple[float, list[LeastLayer | LeastGroup]]:
-        """The least price of all plans at prices per pJ and per cycle, and the parts of a plan that has it."""
-        prices = self.prices(energy, cycles)
-        least, way = least_path(((step.before, step.after, price, step.least)
-                                 for step, price in zip(self.steps, prices, strict=True)), 0, self.steps[-1].after)
+    def path(self, energy: float, cycles: float,
+             prices: Sequence[float] | None = None) -> tuple[float, list[LeastLayer | LeastGroup]]:
+        """The least price of all plans at prices per pJ and per cycle, and the parts of a plan that has it.
+
+        `prices`: those of the steps, where they are known.
+        """
+        least, way = least_path(((step.before, step.after, price, step.least) for step, price in zip(
+            self.steps, prices or self.prices(energy, cycles), strict=True)), 0, self.steps[-1].after)
         return least + energy * self.besides.energy_pj + cycles * self.besides.cycles, way[::-1]
 
     def prices(self, energy: float, cycles: float) -> list[float]:
         """The least price of each step at prices per pJ and per cycle."""
-        prices = {id(part): part.price(energy, cycles) for part in self.parts}
-        return [step.runs * prices[id(step.least)] if step.credit is NOTHING else
-                step.runs * prices[id(step.least)] - energy * step.credit.energy_pj - cycles * step.credit.cycles
-                for step in self.steps]
+        return [step.price(energy, cycles) for step in self.steps]
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price of all plans at prices per pJ and per cycle."""
@@ -256,22 +259,25 @@ class NetworkLeast:
     def raise_price(self, energy: float, cycles: float, most: float, over: Over = never, enough: float = inf) -> int:
         """Divides the groups and proves the layers of plans of the least price until that price is enough, nothing of
         one is open, so many parts were looked at, or time is over; returns how many were."""
-        made, more = 0, 1
+        made, more, prices = 0, 1, self.prices(energy, cycles)
         while more and made < most and not over():
-            total, taken = self.path(energy, cycles)
+            total, taken = self.path(energy, cycles, prices)
             if total >= enough:
                 break
             parts = list({id(part): part for part in taken if part.open_at(energy, cycles)}.values())
             if not parts:
                 break
-            goal = energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
-                runs * layer.price(energy, cycles) for layer, runs in self.alone)
+            goal = min(enough, energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
+                runs * layer.price(energy, cycles) for layer, runs in self.alone))
             more = 0
             for part in parts:
                 if made + more >= most or over():
                     break
                 least = part.price(energy, cycles)
                 more += part.raise_price(energy, cycles, least + max((goal - total) / len(parts), RAISED * least))
+                # a layer by itself may be a group, too, with the words of lasting tensors
+                for number in self.steps_of[id(part)] if isinstance(part, LeastGroup) else range(len(prices)):
+                    prices[number] = self.steps[number].price(energy, cycles)
             made += more
         return made
 
