@@ -76,7 +76,7 @@ MOST_WORK = 1_000_000
 """Layers of parts of groups, eight parts side by side, and parts and mappings of layers by themselves that are looked
 at unless a gap is asked for: a limit of time."""
 
-WORK, RAISED = 5_000, 1e-2
+WORK, RAISED = 2_000, 1e-2
 """Layers of parts of one segment's groups that are bounded before the path is found again; and the part by which the
 price of the segment is raised at least until then. Set by hand."""
 
