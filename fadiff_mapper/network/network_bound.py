@@ -76,6 +76,10 @@ MOST_WORK = 1_000_000
 """Layers of parts of groups, eight parts side by side, and parts and mappings of layers by themselves that are looked
 at unless a gap is asked for: a limit of time."""
 
+PATIENCE, RISE = 100_000, 3e-3
+"""Parts for which the least price of all plans must rise by a part, as else it stays far from that of any plan: a limit
+of time, unless a gap is asked for."""
+
 WORK, RAISED = 2_000, 1e-2
 """Layers of parts of one segment's groups that are bounded before the path is found again; and the part by which the
 price of the segment is raised at least until then. Set by hand."""
@@ -256,10 +260,13 @@ class NetworkLeast:
         """The least price of all plans at prices per pJ and per cycle."""
         return self.path(energy, cycles)[0]
 
-    def raise_price(self, energy: float, cycles: float, most: float, over: Over = never, enough: float = inf) -> int:
+    def raise_price(self, energy: float, cycles: float, most: float, over: Over = never,
+                    enough: float = inf) -> float:
         """Divides the groups and proves the layers of plans of the least price until that price is enough, nothing of
-        one is open, so many parts were looked at, or time is over; returns how many were."""
+        one is open, so many parts were looked at, or time is over; returns how many were, or, where the price rises too
+        slowly (`PATIENCE`), no end of them."""
         made, more, prices = 0, 1, self.prices(energy, cycles)
+        reached, since = 0.0, 0     # the price that was worth its parts, and the parts so far then
         while more and made < most and not over():
             total, taken = self.path(energy, cycles, prices)
             if total >= enough:
@@ -267,6 +274,10 @@ class NetworkLeast:
             parts = list({id(part): part for part in taken if part.open_at(energy, cycles)}.values())
             if not parts:
                 break
+            if total >= reached * (1 + RISE) or any(isinstance(part, LeastLayer) for part in parts):
+                reached, since = total, made    # a layer is proved once
+            elif made - since >= PATIENCE and most < inf:
+                return inf
             goal = min(enough, energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
                 runs * layer.price(energy, cycles) for layer, runs in self.alone))
             more = 0
@@ -293,7 +304,7 @@ class NetworkLeast:
             self.raise_price(energy, cycles, most, over, enough)
             return SLACK * self.price(energy, cycles)
 
-        def raised(energy: float, cycles: float) -> int:
+        def raised(energy: float, cycles: float) -> float:
             """`raise_price` up to the line that touches the hyperbola of the product which is enough."""
             return self.raise_price(energy, cycles, most / 2, over, 2 * sqrt(energy * cycles * enough))
         apart = summed([self.besides, *(OperatingPoint(runs * own.energy_pj, runs * own.cycles)
