@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -126,8 +127,7 @@ class Refinement:
                  correction: Correction | None = None) -> None:
         """The chains at their first mappings, before their first round.
 
-        To `starts` random mappings are added up to `Effort.chains`, and the one of `first_of` if all of these are
-        illegal.
+        To `starts` random mappings are added up to `Effort.chains`.
 
         Args:
             descended: The end of a descent, whose history goes on.
@@ -153,9 +153,15 @@ class Refinement:
         if starts is not None:
             self.chains.start_at(nest_arrays(starts))
         self.chains.start_random(max(0, self.effort.chains - (starts.batch if starts is not None else 0)))
-        if self.chains.best_value >= ILLEGAL and (first := first_of(family, member, task.sparse)) is not None:
-            self.chains.start_at(nest_arrays(first))  # so that a stopped search has a mapping to return
+        self.first = cache(partial(first_of, family, member, task.sparse))
+        if not self.provable:
+            self.start_legal()
         self.report()
+
+    def start_legal(self) -> None:
+        """Adds the mapping of `first_of` where no chain has met a legal one."""
+        if self.chains.best_value >= ILLEGAL and (first := self.first()) is not None:
+            self.chains.start_at(nest_arrays(first))
 
     def report(self, stage: str | None = None) -> None:
         """Adds the improvements since the last report to the history, and tells the watcher of the newest.
@@ -198,6 +204,7 @@ class Refinement:
         chains."""
         from fadiff_mapper.search.lower_bound.proof import prove, unprovable  # after the first mapping
         task, sums = self.task, self.task.sums
+        self.start_legal()
         if self.chains.best_value >= ILLEGAL or self.deadline - time.monotonic() < TIME_FOR_PROOF or unprovable(
                 task.layer):
             self.provable = False
@@ -234,6 +241,7 @@ class Refinement:
             met = chains.met + (met if chains.best_value >= before - SAME else 0)
             if chains.agreed or met >= enough or (self.proof and self.proof.gap <= LARGEST_GAP):
                 break
+        self.start_legal()  # so that a stopped search has a mapping to return
         if self.proof and self.proved:
             status = self.proof.claim
         else:
