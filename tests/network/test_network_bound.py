@@ -11,7 +11,7 @@ from functools import cache
 from math import inf, prod
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 import torch
@@ -32,7 +32,14 @@ from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words
 from fadiff_mapper.kernel._kernel import GroupBound
 from fadiff_mapper.network import network_bound
 from fadiff_mapper.network.lasting_tensors import NEW_ROW, PartVersion, PlanPart, RowStep
-from fadiff_mapper.network.network_bound import LeastGroup, LeastLayer, NetworkLeast, PathStep, network_least
+from fadiff_mapper.network.network_bound import (
+    PATIENCE,
+    LeastGroup,
+    LeastLayer,
+    NetworkLeast,
+    PathStep,
+    network_least,
+)
 from fadiff_mapper.network.one_design import repeats_of
 from fadiff_mapper.network.planning import ENOUGH, PlanningRun, planned_groups
 from fadiff_mapper.network.tile_mappings import TileMemory, with_mappings
@@ -525,6 +532,29 @@ def test_the_bound_on_a_product_is_reached_where_energy_is_not_traded_against_cy
     traded = {name: LeastLayer(1.0, 1.0, 16.0) for name in "ab"}
     least = in_turn(traded, OperatingPoint(0.0, 0.0))
     assert 64 * (1 - 1e-3) < least.bound("edp") <= 64    # (4 + 4) ** 2, by Cauchy and Schwarz
+
+
+class CreepingBound:
+    """A bound on groups that each part raises by a billionth."""
+
+    parts = 0
+
+    def refine(self, energy: float, cycles: float, goal: float, most: int) -> int:
+        made = most if self.parts < 10 * PATIENCE else 0
+        self.parts += made
+        return made
+
+    def lower(self, energy: float, cycles: float) -> float:
+        return 1 + 1e-9 * self.parts
+
+
+@pytest.mark.parametrize(("most", "parts"), [(1e9, 1), (inf, 10)])
+def test_a_bound_that_hardly_rises_is_left_unless_a_gap_is_asked_for(most: float, parts: int) -> None:
+    creeping = CreepingBound()
+    group = LeastGroup(Segment(("a", "b"), (), (), (), 1), OperatingPoint(0.0, 0.0), bound=cast(GroupBound, creeping))
+    least = NetworkLeast([PathStep(0, 1, ("a", "b"), group)], OperatingPoint(0.0, 0.0))
+    assert least.bound("energy", most) == pytest.approx(1 + 1e-9 * creeping.parts)
+    assert parts * PATIENCE <= creeping.parts <= (parts + 0.1) * PATIENCE
 
 
 @pytest.mark.slow
