@@ -481,13 +481,14 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], stage: str, *
     """
     if run.over() or not chosen:
         return
+    settled = [compared or strategies_known(candidate.group, run.memory.strategies) for candidate in chosen]
     pairs = list(zip(chosen, evaluated(run, chosen, run.price, compared), strict=True))
-    for candidate, group in pairs:
+    for (candidate, group), of_best_strategies in zip(pairs, settled, strict=True):
         state = run.known[candidate.segment.key]
         state.waiting = [other for other in state.waiting if other is not candidate]
         state.tried += [candidate.group] if candidate.group not in state.tried else []
         state.exact += [group] if group is not None else []
-        state.compared += [candidate.group] if compared else []
+        state.compared += [candidate.group] if of_best_strategies else []
     run.note(stage, best_known_plan(run))
     for candidate, group in pairs:
         if group is None:
