@@ -371,8 +371,9 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
             bench.begun = asked, network_least(
                 network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
         plans = bench.begun[1]
-        edp, energy, delay = (plans.bound(metric, work if metric in question.options.metrics else 0)
-                              for metric in METRIC_EXPONENTS)
+        edp, energy, delay = (
+            plans.bound(metric, work if metric in question.options.metrics else 0, patience=math.inf)
+            for metric in METRIC_EXPONENTS)
         least = LeastFigures(energy, delay, math.sqrt(edp))
         if proved and stopped():
             bench.begun = None  # its proofs were cut short

@@ -95,7 +95,8 @@ double Prover::distinct(int t, const double* points, bool box) const {
     return words;
 }
 
-// Takes up the spatial factors of a scheme. Whether temporal loops can reach the bounds.
+// Takes up the spatial factors of a scheme; `before`: those of the scheme before it, [L][D], or none. Whether temporal loops
+// can reach the bounds.
 bool Prover::take_spatial(const std::vector<double>& before) {
     const auto spatial = [&](int level, int d) { return scheme_.spatial[std::size_t(level) * dims_ + d]; };
     apart_loose_ = layer_.priced;

@@ -184,7 +184,7 @@ private:
     std::vector<double> fixed_reads_, fixed_writes_;             // [L]; asked for by the arithmetic
     int first_open_ = 0;                          // the innermost level that can have temporal loops
     std::vector<Dims> cheaper_;                   // [D]; dimensions whose loop, if innermost, moves a subset of the tiles
-    bool reaches_bounds_ = false;                 // temporal loops can, with the spatial factors
+    bool reaches_bounds_ = false;                 // temporal loops can complete the spatial factors to the bounds
     bool apart_loose_ = false, loose_ = false;    // by the spatial factors alone; mappings differ by more than is decided
     std::vector<std::map<Dims, std::vector<Order>>> orders_;     // [L]; by the loops of several iterations
     // [L]; every order that one of these orders covers, by the loops of several iterations and that order

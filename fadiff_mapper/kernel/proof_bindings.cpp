@@ -54,13 +54,20 @@ Scheme next_scheme(SchemeWalk& walk) {
     throw py::stop_iteration();
 }
 
-std::vector<Layout> layouts(SchemeWalk& walk, const Scheme& scheme) { return walk.layouts(scheme); }
+std::vector<Layout> layouts(SchemeWalk& walk, const Scheme& scheme) {
+    check(scheme.spatial.size() == walk.cells(), "scheme");
+    return walk.layouts(scheme);
+}
 
 double begin(Prover& prover, const Scheme& open, std::vector<Layout> layouts) {
     const Layer& layer = prover.layer();
     const std::size_t cells = std::size_t(layer.levels) * layer.dims;
     check(open.spatial.size() == cells && open.keep.size() == std::size_t(layer.levels) * layer.tensors, "scheme");
-    for (const Layout& layout : layouts) check(layout.order.size() == cells && layout.on_y.size() == cells, "layouts");
+    for (const Layout& layout : layouts) {
+        check(layout.order.size() == cells && layout.on_y.size() == cells, "layouts");
+        for (int level = 0; level < layer.levels; ++level)
+            check_order(layout.order.data() + level * layer.dims, layer.dims, layer.dims, "layouts");
+    }
     return prover.begin({open.spatial, open.keep, std::move(layouts)});
 }
 

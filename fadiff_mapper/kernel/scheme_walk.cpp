@@ -83,12 +83,16 @@ SchemeWalk::SchemeWalk(OpenSchemes open) : open_(std::move(open)), levels_(open_
         }
         std::map<Dims, std::set<Dims>> sides;  // dimensions on Y, by the dimensions with a loop
         std::vector<Spread>& spreads = spreads_.emplace_back();
-        for (const auto& [factor, units] : choices) {
+        for (const auto& [factor, product] : choices) {
             const Dims loops = loops_of(factor.data(), dims);
             const auto [own, fresh] = sides.try_emplace(loops);
             if (fresh) each_order(fan_out, loops, [&, on = &own->second](const auto&, Dims on_y) { on->insert(on_y); });
-            spreads.push_back({factor, {}});
-            for (const Dims on_y : own->second) spreads.back().extents.insert(extents_of(factor.data(), dims, on_y));
+            Spread spread{factor, {}};
+            for (const Dims on_y : own->second) {
+                const auto [x, y] = extents_of(factor.data(), dims, on_y);
+                if (has_room(fan_out.below, x, y)) spread.extents.insert({x, y});
+            }
+            if (!spread.extents.empty()) spreads.push_back(std::move(spread));
         }
     }
 }

@@ -53,6 +53,8 @@ public:
     // would have them with more, as a search may go on from there.
     std::vector<Layout> layouts(const Scheme& scheme) const;
 
+    std::size_t cells() const { return scheme_.spatial.size(); }  // L * D
+
 private:
     using Extents = std::pair<double, double>;  // units along X and Y
 

@@ -35,7 +35,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
 from fadiff_mapper.network.layers_alone import layers_alone
-from fadiff_mapper.network.network_bound import MOST_WORK, LeastLayer
+from fadiff_mapper.network.network_bound import LeastLayer
 from fadiff_mapper.network.one_by_one import best_one_by_one, layer_proof
 from fadiff_mapper.network.options import NetworkOptions, layer_search
 from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, bound_plans, planned_groups
@@ -120,7 +120,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     if run.cut or options.calibration or sparse_tensors(specs):     # the layers alone have bounds
         run.results = run.results if mapped else tuple(with_lower_bounds(run.results, options.metric, run.late))
     elif not (mapped or run.bounded):
-        bound_plans(run, MOST_WORK if options.gap is None else inf, run.late)
+        bound_plans(run, run.late)
     status += f"; {run.unbounded}" if run.unbounded else ""
     return network_result(workload, run.hardware, list(run.results), descended.sigma if descended else {}, groups,
                           run.history, options.as_dict(), status, clock.spent(), apart, run.least)

@@ -77,8 +77,8 @@ MOST_WORK = 1_000_000
 at unless a gap is asked for: a limit of time."""
 
 PATIENCE, RISE = 100_000, 3e-3
-"""Parts for which the least price of all plans must rise by a part, as else it stays far from that of any plan: a limit
-of time, unless a gap is asked for."""
+"""If the least price of all plans rises by less than this share while so many parts of groups are looked at, it is left
+there, unless a gap is asked for: most such bounds would take a million parts for a tenth of the gap."""
 
 WORK, RAISED = 2_000, 1e-2
 """Layers of parts of one segment's groups that are bounded before the path is found again; and the part by which the
@@ -260,13 +260,13 @@ class NetworkLeast:
         """The least price of all plans at prices per pJ and per cycle."""
         return self.path(energy, cycles)[0]
 
-    def raise_price(self, energy: float, cycles: float, most: float, over: Over = never,
-                    enough: float = inf) -> float:
+    def raise_price(self, energy: float, cycles: float, most: float, over: Over = never, enough: float = inf,
+                    patience: float = PATIENCE) -> float:
         """Divides the groups and proves the layers of plans of the least price until that price is enough, nothing of
-        one is open, so many parts were looked at, or time is over; returns how many were, or, where the price rises too
-        slowly (`PATIENCE`), no end of them."""
+        one is open, `most` parts were looked at, or time is over; returns how many were. Infinite where the price rose
+        by less than `RISE` while `patience` parts of groups were looked at, so that no more work is spent."""
         made, more, prices = 0, 1, self.prices(energy, cycles)
-        reached, since = 0.0, 0     # the price that was worth its parts, and the parts so far then
+        reached, since = 0.0, 0     # the least price when it had last risen enough, and the parts until then
         while more and made < most and not over():
             total, taken = self.path(energy, cycles, prices)
             if total >= enough:
@@ -274,9 +274,9 @@ class NetworkLeast:
             parts = list({id(part): part for part in taken if part.open_at(energy, cycles)}.values())
             if not parts:
                 break
-            if total >= reached * (1 + RISE) or any(isinstance(part, LeastLayer) for part in parts):
-                reached, since = total, made    # a layer is proved once
-            elif made - since >= PATIENCE and most < inf:
+            if total >= reached * (1 + RISE):
+                reached, since = total, made
+            elif made - since >= patience:
                 return inf
             goal = min(enough, energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
                 runs * layer.price(energy, cycles) for layer, runs in self.alone))
@@ -285,28 +285,33 @@ class NetworkLeast:
                 if made + more >= most or over():
                     break
                 least = part.price(energy, cycles)
-                more += part.raise_price(energy, cycles, least + max((goal - total) / len(parts), RAISED * least))
+                looked = part.raise_price(energy, cycles, least + max((goal - total) / len(parts), RAISED * least))
+                more += looked
+                if isinstance(part, LeastLayer):
+                    since += looked     # of groups alone, as a layer is proved once
                 # a layer by itself may be a group, too, with the words of lasting tensors
                 for number in self.steps_of[id(part)] if isinstance(part, LeastGroup) else range(len(prices)):
                     prices[number] = self.steps[number].price(energy, cycles)
             made += more
         return made
 
-    def bound(self, metric: str, most: float = MOST_WORK, over: Over = never, enough: float = inf) -> float:
+    def bound(self, metric: str, most: float = MOST_WORK, over: Over = never, enough: float = inf,
+              patience: float = PATIENCE) -> float:
         """The value of "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles that no plan undercuts.
 
         Groups are divided and layers by themselves proved until the value is enough, no bound can rise further, `most`
-        parts were looked at, or `over` tells that time is over.
+        parts were looked at, the price of plans hardly rises at some prices per pJ and per cycle (`patience`, as of
+        `raise_price`), or `over` tells that time is over.
         """
         energy, cycles = map(float, METRIC_EXPONENTS[metric])
         enough *= (1 + TANGENT) ** 2 / SLACK    # what the end by a tangent and the slack may take from it
         if not (energy and cycles):     # a sum over the parts of a plan, not a product of two
-            self.raise_price(energy, cycles, most, over, enough)
+            self.raise_price(energy, cycles, most, over, enough, patience)
             return SLACK * self.price(energy, cycles)
 
         def raised(energy: float, cycles: float) -> float:
             """`raise_price` up to the line that touches the hyperbola of the product which is enough."""
-            return self.raise_price(energy, cycles, most / 2, over, 2 * sqrt(energy * cycles * enough))
+            return self.raise_price(energy, cycles, most / 2, over, 2 * sqrt(energy * cycles * enough), patience)
         apart = summed([self.besides, *(OperatingPoint(runs * own.energy_pj, runs * own.cycles)
                                         for own, runs in self.alone)])
         at = [(1.0, 0.0), (0.0, 1.0)]   # prices by falling weight of energy: neighbours meet at the corners

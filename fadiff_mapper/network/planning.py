@@ -68,6 +68,7 @@ from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.lasting_tensors import LastingCover, PartVersion, PlanPart, VersionKey, lasting_rows, runs_of
 from fadiff_mapper.network.network_bound import (
     MOST_WORK,
+    PATIENCE,
     KnownLeast,
     LeastGroup,
     LeastLayer,
@@ -274,8 +275,11 @@ class PlanningRun:
             self.on_progress(stage, value)
 
 
-def bound_plans(run: PlanningRun, most: float, over: Over, enough: float = inf) -> None:
-    """Bounds every layer by itself, and all plans; `most`, `over` and `enough` are as of `NetworkLeast.bound`."""
+def bound_plans(run: PlanningRun, over: Over, enough: float = inf) -> None:
+    """Bounds every layer by itself, and all plans; the work is limited unless a gap is asked for.
+
+    `over` and `enough` are as of `NetworkLeast.bound`.
+    """
     if not run.layers:
         run.results = tuple(with_lower_bounds(run.results, run.options.metric, over))
         run.layers = [LeastLayer(bound.energy, bound.delay, bound.edp) for result in run.results
@@ -286,7 +290,8 @@ def bound_plans(run: PlanningRun, most: float, over: Over, enough: float = inf) 
             return None
         run.bounded = network_least(run.workload, run.hardware, [result.spec for result in run.results], run.layers,
                                     run.segments, run.least_known)
-        return run.bounded.bound(run.options.metric, most, over, enough)
+        most, patience = (MOST_WORK, PATIENCE) if run.options.gap is None else (inf, inf)
+        return run.bounded.bound(run.options.metric, most, over, enough, patience)
     run.least, run.unbounded = attempted("gap", least) if not over() else (None, "")
 
 
@@ -321,9 +326,9 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
         if not HopedSteps(run).unlisted():
             break
     asked = run.options.gap
-    most, gap = (MOST_WORK, ENOUGH) if asked is None else (inf, asked)
+    gap = ENOUGH if asked is None else asked
     if (bounded or asked is not None) and not (run.cut or run.late()):
-        bound_plans(run, most, run.over_in(LISTING), run.value(best_known_plan(run)) / (1 + gap))
+        bound_plans(run, run.over_in(LISTING), run.value(best_known_plan(run)) / (1 + gap))
     _evaluate_least(run)
     if run.least is None or run.value(best_known_plan(run)) > (1 + gap) * run.least:
         _refine_groups(run, {part.nodes for part in best_known_plan(run)})

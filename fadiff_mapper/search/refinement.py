@@ -127,7 +127,7 @@ class Refinement:
                  correction: Correction | None = None) -> None:
         """The chains at their first mappings, before their first round.
 
-        To `starts` random mappings are added up to `Effort.chains`.
+        To `starts` random mappings are added up to `Effort.chains`, and, where no proof comes, that of `start_legal`.
 
         Args:
             descended: The end of a descent, whose history goes on.
@@ -201,10 +201,11 @@ class Refinement:
 
     def prove(self) -> None:
         """Tries a short proof that the best mapping so far is the best; a better mapping that it finds joins the
-        chains."""
+        chains, as does that of `start_legal`."""
         from fadiff_mapper.search.lower_bound.proof import prove, unprovable  # after the first mapping
         task, sums = self.task, self.task.sums
         self.start_legal()
+        self.report()
         if self.chains.best_value >= ILLEGAL or self.deadline - time.monotonic() < TIME_FOR_PROOF or unprovable(
                 task.layer):
             self.provable = False

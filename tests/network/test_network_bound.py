@@ -30,6 +30,7 @@ from fadiff_mapper.fusion.prices import NOTHING, metric_value, summed
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words
 from fadiff_mapper.kernel._kernel import GroupBound
+from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network import network_bound
 from fadiff_mapper.network.lasting_tensors import NEW_ROW, PartVersion, PlanPart, RowStep
 from fadiff_mapper.network.network_bound import (
@@ -43,6 +44,7 @@ from fadiff_mapper.network.network_bound import (
 from fadiff_mapper.network.one_design import repeats_of
 from fadiff_mapper.network.planning import ENOUGH, PlanningRun, planned_groups
 from fadiff_mapper.network.tile_mappings import TileMemory, with_mappings
+from fadiff_mapper.search.lower_bound.proof import MappingProof
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import OperatingPoint, Workload
 from tests.fusion.test_causal_groups import TOKENS, described
@@ -548,12 +550,14 @@ class CreepingBound:
         return 1 + 1e-9 * self.parts
 
 
-@pytest.mark.parametrize(("most", "parts"), [(1e9, 1), (inf, 10)])
-def test_a_bound_that_hardly_rises_is_left_unless_a_gap_is_asked_for(most: float, parts: int) -> None:
-    creeping = CreepingBound()
+@pytest.mark.parametrize(("patience", "parts"), [(PATIENCE, 1), (inf, 10)])
+def test_a_bound_that_hardly_rises_is_left_unless_a_gap_is_asked_for(patience: float, parts: int) -> None:
+    """The parts of a layer's proof, which is made once, do not count."""
+    creeping, nest = CreepingBound(), cast(Nest, None)
     group = LeastGroup(Segment(("a", "b"), (), (), (), 1), OperatingPoint(0.0, 0.0), bound=cast(GroupBound, creeping))
-    least = NetworkLeast([PathStep(0, 1, ("a", "b"), group)], OperatingPoint(0.0, 0.0))
-    assert least.bound("energy", most) == pytest.approx(1 + 1e-9 * creeping.parts)
+    layer = LeastLayer(1.0, 1.0, proof=lambda sums: MappingProof(1.0, nest, 1.0, 2 * PATIENCE, 0))
+    least = NetworkLeast([PathStep(0, 1, ("c",), layer), PathStep(1, 2, ("a", "b"), group)], OperatingPoint(0.0, 0.0))
+    assert least.bound("energy", inf, patience=patience) == pytest.approx(2 + 1e-9 * creeping.parts)
     assert parts * PATIENCE <= creeping.parts <= (parts + 0.1) * PATIENCE
 
 

@@ -34,7 +34,8 @@ BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: about as long as its division takes."""
 
 SURE = 20_000
-"""Schemes that are bounded whatever the budget and the time, as nothing is proved before all schemes are bounded."""
+"""Schemes that are bounded whatever the budget, as nothing is proved before all schemes are bounded; and between two
+looks at the clock."""
 
 SCHEME = 8
 """Parts for which a scheme counts in a budget, as it takes longer to list and to bound."""
