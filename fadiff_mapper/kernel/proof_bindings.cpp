@@ -35,18 +35,18 @@ std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> 
                                              Price{sums.first, sums.second}, rooms_of(layer, words, counted, 1));
 }
 
-std::unique_ptr<OneCall<SchemeWalk>> scheme_walk(OpenSchemes open) {
-    const std::size_t levels = open.fan_outs.size(), dims = open.bounds.size();
-    check(levels > 0 && dims > 0 && open.in_time.size() == dims, "schemes");
+std::unique_ptr<OneCall<SchemeWalk>> scheme_walk(const Layer& layer, OpenSchemes open) {
+    const std::size_t dims = layer.dims;
+    check(int(open.fan_outs.size()) == layer.levels && open.bounds.size() == dims && open.in_time.size() == dims, "schemes");
     for (const OpenFanOut& own : open.fan_outs) {
         check(own.factors.size() == dims && own.on_x.size() == dims && own.on_y.size() == dims, "fan-outs");
         for (const auto& factors : own.factors)
             for (double factor : factors) check(factor >= 1, "factors");
         Names all = own.inner;
         for (const auto* part : {&own.between, &own.outer}) all.insert(all.end(), part->begin(), part->end());
-        check_order(all.data(), all.size(), int(dims), "fan-outs");
+        check_order(all.data(), all.size(), layer.dims, "fan-outs");
     }
-    return std::make_unique<OneCall<SchemeWalk>>(std::move(open));
+    return std::make_unique<OneCall<SchemeWalk>>(layer.units, std::move(open));
 }
 
 Scheme next_scheme(SchemeWalk& walk) {
@@ -59,16 +59,16 @@ std::vector<Layout> layouts(SchemeWalk& walk, const Scheme& scheme) {
     return walk.layouts(scheme);
 }
 
-double begin(Prover& prover, const Scheme& open, std::vector<Layout> layouts) {
+double begin(Prover& prover, const Scheme& scheme, std::vector<Layout> layouts) {
     const Layer& layer = prover.layer();
     const std::size_t cells = std::size_t(layer.levels) * layer.dims;
-    check(open.spatial.size() == cells && open.keep.size() == std::size_t(layer.levels) * layer.tensors, "scheme");
+    check(scheme.spatial.size() == cells && scheme.keep.size() == std::size_t(layer.levels) * layer.tensors, "scheme");
     for (const Layout& layout : layouts) {
         check(layout.order.size() == cells && layout.on_y.size() == cells, "layouts");
         for (int level = 0; level < layer.levels; ++level)
             check_order(layout.order.data() + level * layer.dims, layer.dims, layer.dims, "layouts");
     }
-    return prover.begin({open.spatial, open.keep, std::move(layouts)});
+    return prover.begin({scheme.spatial, scheme.keep, std::move(layouts)});
 }
 
 std::pair<std::size_t, std::vector<std::pair<double, Scheme>>> begin_each(Prover& prover, OneCall<SchemeWalk>& walk,
@@ -154,8 +154,7 @@ void add_proofs(py::module_& module) {
     py::class_<Layout>(module, "Layout").def_readonly("order", &Layout::order).def_readonly("on_y", &Layout::on_y);
     add_table(module, "OpenFanOut", pair("factors", &OpenFanOut::factors), pair("inner", &OpenFanOut::inner),
               pair("between", &OpenFanOut::between), pair("outer", &OpenFanOut::outer), pair("split", &OpenFanOut::split),
-              pair("on_x", &OpenFanOut::on_x), pair("on_y", &OpenFanOut::on_y), pair("wide", &OpenFanOut::wide),
-              pair("high", &OpenFanOut::high), pair("below", &OpenFanOut::below));
+              pair("on_x", &OpenFanOut::on_x), pair("on_y", &OpenFanOut::on_y));
     add_table(module, "OpenSchemes", pair("bounds", &OpenSchemes::bounds), pair("fan_outs", &OpenSchemes::fan_outs),
               pair("in_time", &OpenSchemes::in_time), pair("keeps", &OpenSchemes::keeps), pair("least", &OpenSchemes::least));
     py::class_<OneCall<SchemeWalk>>(module, "SchemeWalk")

@@ -22,14 +22,15 @@ static void each_order(const OpenFanOut& open, Dims loops, Visit visit) {
     int least = 0, most = count;  // loops on X: of the free ones where there is a split, else of all
     Dims fixed_on_y = 0;
     if (split) {
-        const int all = int(open.between.size()), on_x = std::clamp(open.split - int(open.inner.size()), 0, all);
-        least = std::max(0, free - (all - on_x)), most = std::min(free, on_x);
+        const int on_x = open.between_on_x();
+        least = std::max(0, free - (int(open.between.size()) - on_x)), most = std::min(free, on_x);
         for (const auto* part : {&inner, &outer})
             for (const int d : *part)
                 if (open.on_y[d] && !open.on_x[d]) fixed_on_y |= Dims(1) << d;
     }
-    if (!open.high) least = split ? free : count;
-    if (!open.wide) most = 0;
+    const auto any = [](const std::vector<std::uint8_t>& dims) { return std::find(dims.begin(), dims.end(), true) != dims.end(); };
+    if (!any(open.on_y)) least = split ? free : count;
+    if (!any(open.on_x)) most = 0;
     std::vector<std::uint8_t> place(free), order(count);
     std::iota(place.begin(), place.end(), std::uint8_t(0));
     do {
@@ -63,20 +64,22 @@ static std::pair<double, double> extents_of(const double* factor, std::size_t di
 
 static bool has_room(const Unit& unit, double x, double y) { return x <= unit.mesh_x && y <= unit.mesh_y && x * y <= unit.instances; }
 
-SchemeWalk::SchemeWalk(OpenSchemes open) : open_(std::move(open)), levels_(open_.fan_outs.size() + 1), level_(open_.fan_outs.size() - 1),
+SchemeWalk::SchemeWalk(std::vector<Unit> units, OpenSchemes open)
+    : units_(std::move(units)), open_(std::move(open)), levels_(open_.fan_outs.size() + 1), level_(open_.fan_outs.size() - 1),
       keep_(open_.keeps.size()) {
     const std::size_t dims = open_.bounds.size();
     levels_.back().left = open_.bounds;
     levels_.back().taken = {{1, 1}};
     scheme_.spatial.resize(open_.fan_outs.size() * dims);
-    for (const OpenFanOut& fan_out : open_.fan_outs) {
+    for (std::size_t level = 0; level < open_.fan_outs.size(); ++level) {
+        const OpenFanOut& fan_out = open_.fan_outs[level];
         std::vector<std::pair<std::vector<double>, double>> choices{{{}, 1}};  // factors, and their product
         for (const std::vector<double>& factors : fan_out.factors) {
             std::vector<std::pair<std::vector<double>, double>> longer;
-            for (const auto& [some, units] : choices)
+            for (const auto& [some, product] : choices)
                 for (const double factor : factors)
-                    if (units * factor <= fan_out.below.instances) {
-                        longer.push_back({some, units * factor});
+                    if (product * factor <= units_[level].instances) {
+                        longer.push_back({some, product * factor});
                         longer.back().first.push_back(factor);
                     }
             choices = std::move(longer);
@@ -90,7 +93,7 @@ SchemeWalk::SchemeWalk(OpenSchemes open) : open_(std::move(open)), levels_(open_
             Spread spread{factor, {}};
             for (const Dims on_y : own->second) {
                 const auto [x, y] = extents_of(factor.data(), dims, on_y);
-                if (has_room(fan_out.below, x, y)) spread.extents.insert({x, y});
+                if (has_room(units_[level], x, y)) spread.extents.insert({x, y});
             }
             if (!spread.extents.empty()) spreads.push_back(std::move(spread));
         }
@@ -108,7 +111,7 @@ bool SchemeWalk::choose(std::size_t level) {
     own.taken.clear();
     for (const auto& [x, y] : outside.taken)
         for (const auto& [dx, dy] : spread.extents)
-            if (has_room(open_.fan_outs[level].below, x * dx, y * dy)) own.taken.insert({x * dx, y * dy});
+            if (has_room(units_[level], x * dx, y * dy)) own.taken.insert({x * dx, y * dy});
     if (own.taken.empty()) return false;
     own.left.resize(dims);
     own.units = outside.units;
@@ -151,8 +154,8 @@ std::vector<Layout> SchemeWalk::layouts(const Scheme& scheme) const {
         const Dims loops = loops_of(factor, dims);
         std::vector<Placed> own, wider;
         each_order(open, loops, [&](const std::vector<std::uint8_t>& order, Dims looping_on_y) {
-            // of dimensions on either side, the first ones of the order lie on X, whatever their factor
-            int room = open.split < 0 ? int(dims) : std::clamp(open.split - int(open.inner.size()), 0, int(open.between.size()));
+            // dimensions of one iteration that may lie on either axis take the places that are left on X, then lie on Y
+            int room = open.split < 0 ? int(dims) : open.between_on_x();
             for (const int d : order) room -= open.on_x[d] && open.on_y[d] && !(looping_on_y >> d & 1);
             Placed placed{{order, std::vector<std::uint8_t>(dims)}};
             std::tie(placed.x, placed.y) = extents_of(factor, dims, looping_on_y);
@@ -168,7 +171,7 @@ std::vector<Layout> SchemeWalk::layouts(const Scheme& scheme) const {
         });
         for (const Placed& outside : begun)
             for (const Placed& inside : own)
-                if (has_room(open.below, outside.x * inside.x, outside.y * inside.y)) {
+                if (has_room(units_[level], outside.x * inside.x, outside.y * inside.y)) {
                     Placed both = inside;
                     both.x *= outside.x, both.y *= outside.y;
                     both.layout.order.insert(both.layout.order.end(), outside.layout.order.begin(), outside.layout.order.end());

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -27,15 +28,16 @@ struct OpenFanOut {
     std::vector<std::vector<double>> factors;       // by dimension
     std::vector<std::uint8_t> inner, between, outer;
     int split = -1;                                 // loops of that order which lie on X; -1: any number
-    std::vector<std::uint8_t> on_x, on_y;           // [D]; whether the loop may lie on the axis
-    bool wide = false, high = false;                // several units along X; along Y
-    Unit below;                                     // the units of the level below
+    std::vector<std::uint8_t> on_x, on_y;           // [D]; whether the loop may lie on the axis; on none of one unit
+
+    // How many of `between` lie on X where there is a split, whatever their factor.
+    int between_on_x() const { return std::clamp(split - int(inner.size()), 0, int(between.size())); }
 };
 
 // What schemes are made of.
 struct OpenSchemes {
     std::vector<double> bounds;                     // [D]
-    std::vector<OpenFanOut> fan_outs;               // by level
+    std::vector<OpenFanOut> fan_outs;               // by level, below it
     std::vector<std::vector<double>> in_time;       // [D]; iterations that temporal loops can have together, ascending
     std::vector<std::vector<std::uint8_t>> keeps;   // choices of what the levels keep, [L][T] each
     double least = 1;                               // product of all spatial factors at least
@@ -44,7 +46,8 @@ struct OpenSchemes {
 // Goes through every scheme of which the meshes have room and whose temporal loops can reach the bounds.
 class SchemeWalk {
 public:
-    explicit SchemeWalk(OpenSchemes open);
+    // `units`: of the arithmetic, then of the levels, as of the layer.
+    SchemeWalk(std::vector<Unit> units, OpenSchemes open);
 
     // The next scheme, without layouts, which stays as it is until the one after it; null: there is none.
     const Scheme* next();
@@ -73,6 +76,7 @@ private:
     bool choose(std::size_t level);
     bool reaches_bounds() const;
 
+    std::vector<Unit> units_;                   // the first ones: those below each level
     OpenSchemes open_;
     std::vector<std::vector<Spread>> spreads_;  // by level
     std::vector<Level> levels_;         // [L + 1]; the last one is outside of all levels

@@ -21,7 +21,8 @@ keep the single point. A segment that finds or leaves lasting tensors has a boun
 Networks. At prices per pJ and per cycle, the cheapest plan is a shortest path through every chain, over layers by
 themselves and segments, whose states say which tensors lie in the home; what the plans of a network can reach lies
 above the line of this least price. The segments on the path are divided, its layers by themselves proved, and the path
-is found again, until nothing on it is open: best first, as no other part can be in a cheaper plan. The least product of
+is found again, until nothing on it is open, or its price hardly rises: best first, as no other part can be in a cheaper
+plan. The least product of
 energy and cycles above the lines for several prices is at one of the corners of the polygon that they enclose. The
 corner with the least product is cut off by the line that is tangent to its hyperbola, until a line passes through it: a
 cutting-plane method for the convex hull of all plans.
@@ -77,8 +78,8 @@ MOST_WORK = 1_000_000
 at unless a gap is asked for: a limit of time."""
 
 PATIENCE, RISE = 100_000, 3e-3
-"""If the least price of all plans rises by less than this share while so many parts of groups are looked at, it is left
-there, unless a gap is asked for: most such bounds would take a million parts for a tenth of the gap."""
+"""Parts of groups for which the least price of all plans has to rise by a share, or it is left there, unless a gap is
+asked for: a bound that rises so slowly closes little of the gap in any time."""
 
 WORK, RAISED = 2_000, 1e-2
 """Layers of parts of one segment's groups that are bounded before the path is found again; and the part by which the

@@ -129,7 +129,7 @@ def test_no_mapping_is_below_the_bound_of_a_part_that_holds_it(case: Case, sizes
 def held(task: MappingTask, nest: Nest, metric: str, value: float) -> None:
     """Asserts that at each level some part with the mapping's factors has a bound of at most its value."""
     core = core_of(task.layer, task.space, metric)
-    walk = schemes(task.space)
+    walk = schemes(task.layer, task.space)
     scheme = next(one for one in walk if one.spatial == nest.spatial.ravel().tolist()
                   and one.keep == nest.keep.ravel().tolist())
     assert core.begin(scheme, walk.layouts(scheme)) <= value * (1 + 1e-9)
@@ -157,8 +157,8 @@ def fanned_spaces(draw: st.DrawFn) -> MapSpace:
         return LevelConstraints(spatial=spatial, temporal=temporal)
 
     wide, high, below, along = (draw(st.integers(1, 3)) for _ in range(4))
-    levels = (StorageLevel("Buffer", "SRAM", wide * high, wide, high, 8, 1, 1, None),
-              StorageLevel("Memory", "DRAM", 1, 1, 1, 8, 1, 1, None))
+    levels = (StorageLevel("L0", "SRAM", wide * high, wide, high, 8, 1, 1, None),
+              StorageLevel("L2", "DRAM", 1, 1, 1, 8, 1, 1, None))
     arch = Architecture("tiny", levels, Arithmetic("MAC", "mac", wide * high * below * along, wide * below,
                                                    high * along, 8))
     constraints = Constraints((limits(), limits()), min_parallelism=draw(st.sampled_from([0.0, 0.0, 0.5])))
@@ -191,7 +191,7 @@ def test_schemes_and_their_layouts_are_all_combinations(space: MapSpace) -> None
                 placed.add(whole)
         if in_time and placed and parallel >= space.constraints.min_parallelism * space.available:
             expected[(*inner, *outer)] = placed
-    walk, found = schemes(space), {}
+    walk, found = schemes(prepare_layer(space.architecture, space.problem, PRICES), space), {}
     for scheme in walk:
         loops = [[d for d in dims if scheme.spatial[4 * level + d] > 1] for level in range(2)]
         own = [tuple((tuple(layout.order[4 * level:4 * level + len(loops[level])]),
@@ -216,7 +216,7 @@ def none_is_lost(task: MappingTask, metric: str, seed: int) -> None:
     def plain(parts: list[tuple[float, LevelLoops]]) -> list[tuple[float, list[float], list[int]]]:
         return [(bound, list(loops.factors), list(loops.order)) for bound, loops in parts]
 
-    rng, core, walk = random.Random(seed), core_of(task.layer, task.space, metric), schemes(task.space)
+    rng, core, walk = random.Random(seed), core_of(task.layer, task.space, metric), schemes(task.layer, task.space)
     every = list(islice(walk, 500))
     for scheme in rng.sample(every, min(5, len(every))):
         if core.begin(scheme, walk.layouts(scheme)) == np.inf:
@@ -251,7 +251,7 @@ def test_words_over_links_are_divided_by_the_receivers_of_all_instances() -> Non
     for name, factor in {"C": 6, "R": 3, "Q": 8}.items():
         temporal[-1, names.index(name)] = factor
     spatial[3, names.index("S")], spatial[4, names.index("M")] = 7, 3  # three columns of seven neighbours each
-    walk = schemes(task.space)
+    walk = schemes(task.layer, task.space)
     scheme = next(one for one in walk if np.array_equal(one.spatial, spatial.ravel()))
     layout = walk.layouts(scheme)[0]
     order, on_y = (np.array(part).reshape(levels, -1, 1) for part in (layout.order, layout.on_y))
@@ -303,7 +303,7 @@ def test_a_loop_takes_back_one_step_of_each_loop_inside() -> None:
         temporal[level, names.index(name)] = factor
     for name, factor in {"M": 2, "P": 4, "Q": 8}.items():
         spatial[2, names.index(name)] = factor
-    walk = schemes(task.space)
+    walk = schemes(task.layer, task.space)
     scheme = next(one for one in walk if np.array_equal(one.spatial, spatial.ravel()))
     layout = walk.layouts(scheme)[0]
     order, on_y = (np.array(part).reshape(levels, -1, 1) for part in (layout.order, layout.on_y))
@@ -375,7 +375,7 @@ def test_a_matrix_product_is_proved(design: str) -> None:
 def test_the_bound_of_a_scheme_holds_for_every_layout(metric: str) -> None:
     """Neighbours hand on words of windows, at other places in each layout."""
     task = mapping_task(load(find("arch/output_stationary"), find("layers/resnet18/conv3x3_256_256_14_s1")))
-    core, walk, linked = core_of(task.layer, task.space, metric), schemes(task.space), 0
+    core, walk, linked = core_of(task.layer, task.space, metric), schemes(task.layer, task.space), 0
     for scheme in walk:
         placed = walk.layouts(scheme)
         bounds = [core.begin(scheme, [layout]) for layout in placed]
@@ -404,19 +404,19 @@ def test_loops_of_one_iteration_lie_where_constraints_would_have_them_with_more(
                                                                                fanout: tuple[int, int]) -> None:
     """The chains go on from a mapping of the proof, and may give a loop more iterations where it lies."""
     problem, (wide, high) = Problem("tiny", dict.fromkeys("CKPR", 2), SHAPES["conv1d"]), fanout
-    memory = StorageLevel("Memory", "DRAM", 1, 1, 1, 8, 1, 1, None)
+    memory = StorageLevel("L2", "DRAM", 1, 1, 1, 8, 1, 1, None)
     arch = Architecture("tiny", (memory,), Arithmetic("MAC", "mac", wide * high, wide, high, 8))
     space = build_mapspace(arch, problem, Constraints((LevelConstraints(spatial=LoopConstraint(split=split)),)))
     wired = [d for d, name in enumerate(problem.dimensions) if space.levels[0].axes[name]]
     allowed = {on_y for _, on_y in orders_at(space, 0, wired)}
-    walk = schemes(space)
+    walk = schemes(prepare_layer(space.architecture, space.problem, PRICES), space)
     found = [frozenset(d for d in wired if layout.on_y[d]) for scheme in walk for layout in walk.layouts(scheme)]
     assert found and allowed.issuperset(found)
 
 
 def test_a_scheme_without_layouts_is_not_searched() -> None:
     task = mapping_task(gemm())
-    core, scheme = core_of(task.layer, task.space, "edp"), next(iter(schemes(task.space)))
+    core, scheme = core_of(task.layer, task.space, "edp"), next(iter(schemes(task.layer, task.space)))
     core.begin(scheme, [])
     with pytest.raises(ValueError, match="layouts: a scheme that was begun without any is bounded alone"):
         core.search((), math.inf, 10)

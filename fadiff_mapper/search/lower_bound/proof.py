@@ -20,7 +20,6 @@ import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.spec.arch import Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.spec import metric_of
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
@@ -47,20 +46,17 @@ Loops = tuple[_kernel.LevelLoops, ...]
 """Temporal loops of the outermost levels, the outermost first."""
 
 
-def schemes(space: MapSpace) -> _kernel.SchemeWalk:
+def schemes(layer: PreparedLayer, space: MapSpace) -> _kernel.SchemeWalk:
     """Goes through every scheme of a map space of which the meshes have room and whose temporal loops can reach the
     bounds; knows the layouts of each."""
-    problem, names, fan_outs = space.problem, space.problem.dimensions, []
-    units: list[Arithmetic | StorageLevel] = [space.architecture.arithmetic, *space.architecture.levels]
-    for level, limits, unit in zip(space.levels, space.constraints.levels, units, strict=False):
-        loops, split, (wide, high) = level.spatial, limits.spatial.split, level.fanout
-        fan_outs.append(_kernel.OpenFanOut(
-            factors=[loops.choices[name] for name in names],
-            **{part: list(map(names.index, getattr(loops, part))) for part in ("inner", "between", "outer")},
-            split=-1 if split is None else split, on_x=["X" in level.axes[name] for name in names],
-            on_y=["Y" in level.axes[name] for name in names], wide=wide > 1, high=high > 1,
-            below=_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y)))
-    return _kernel.SchemeWalk(_kernel.OpenSchemes(
+    problem, names = space.problem, space.problem.dimensions
+    fan_outs = [_kernel.OpenFanOut(
+        factors=[level.spatial.choices[name] for name in names],
+        **{part: list(map(names.index, getattr(level.spatial, part))) for part in ("inner", "between", "outer")},
+        split=-1 if limits.spatial.split is None else limits.spatial.split,
+        on_x=["X" in level.axes[name] for name in names], on_y=["Y" in level.axes[name] for name in names])
+        for level, limits in zip(space.levels, space.constraints.levels, strict=True)]
+    return _kernel.SchemeWalk(layer.compiled, _kernel.OpenSchemes(
         bounds=list(problem.bounds.values()), fan_outs=fan_outs,
         in_time=[sorted(reachable(bound, [level.temporal.choices[name] for level in space.levels]))
                  for name, bound in problem.bounds.items()],
@@ -137,7 +133,8 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     `budget` parts and mappings have been looked at. Nothing is proved where these are not even all schemes, of which
     designs that leave every spatial loop free have millions.
     """
-    value, core, walk = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums, room), schemes(space)
+    value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums, room)
+    walk = schemes(layer, space)
     heap: list[tuple[float, int, _kernel.Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
     while True:
@@ -211,7 +208,7 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
             parts.append(part)
         return parts
 
-    found, walk = [], schemes(space)
+    found, walk = [], schemes(layer, space)
     for scheme in walk:
         bound = core.begin(scheme, walk.layouts(scheme))
         if bound < limit:
