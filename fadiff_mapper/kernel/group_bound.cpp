@@ -819,6 +819,31 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
 
 }  // namespace FADIFF_LANES
 
+// The costs of all layers in a lane, with the shares of their units at work that no other ones undercut; none where a layer has
+// no finite one. `ends`: of the costs of each layer.
+static std::vector<LeastCost> least_costs(const std::vector<Costs>& layers, int lane,
+                                          std::array<std::uint8_t, MOST_LINKS + 1>& ends) {
+    LeastCost found[(MOST_LINKS + 1) * SHARES];
+    std::size_t count = 0;
+    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+        const std::size_t first = count;
+        for (const auto& [energy, cycles] : layers[layer]) {
+            const LeastCost own{energy[lane], cycles[lane]};
+            const auto undercuts = [&own](const LeastCost& other) {
+                return other.energy <= own.energy && other.cycles <= own.cycles;
+            };
+            if (own.energy == NEVER || std::any_of(found + first, found + count, undercuts)) continue;
+            count = std::remove_if(found + first, found + count, [&own](const LeastCost& other) {
+                return own.energy <= other.energy && own.cycles <= other.cycles;
+            }) - found;
+            found[count++] = own;
+        }
+        if (count == first) return {};
+        ends[layer] = std::uint8_t(count);
+    }
+    return {found, found + count};
+}
+
 void GroupBound::evaluate(std::vector<GroupPart>& parts) {
     const LoopOrder& order = orders_[parts[0].order];
     const std::size_t count = segment_.layers.size();
@@ -846,13 +871,7 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
             part(lane).crowded = crowded[lane];
             for (int round = 0; round < 2; ++round)
                 part(lane).rounds[round] = {rounds[round].first[lane], rounds[round].second[lane]};
-            std::vector<LeastCosts>& found = part(lane).layers;
-            found.resize(count);
-            for (std::size_t layer = 0; layer < count; ++layer)
-                for (std::size_t share = 0; share < SHARES; ++share) {
-                    found[layer].energy[share] = space.costs[layer][share].first[lane];
-                    found[layer].cycles[share] = space.costs[layer][share].second[lane];
-                }
+            part(lane).costs = least_costs(space.costs, lane, part(lane).ends);
             part(lane).price = price_of(part(lane), price_);
         }
     }
@@ -900,25 +919,16 @@ Product::Product(const FusedLayer& layer) : layer(layer) {
     if (!known || slides.empty() || slides.size() > 2) slider = -1;
 }
 
-static double least_lane(Lanes values) {
-    Doubles least = values.parts[0];
-    for (const Doubles& part : values.parts) least = part < least ? part : least;
-    double found = least[0];
-    for (int lane = 1; lane < WIDTH; ++lane) found = std::min(found, least[lane]);
-    return found;
-}
-
 double price_of(const GroupPart& part, const Price& price) {
-    double sum = part.layers.empty() ? NEVER : 0, last = 0;
-    for (const LeastCosts& layer : part.layers) {
-        static_assert(SHARES == LANES, "all shares in one set of lanes");
-        const Lanes energy = load(layer.energy.data());
-        last = least_lane(select(energy < NEVER, price.of(energy, load(layer.cycles.data())), NEVER));
+    double sum = part.costs.empty() ? NEVER : 0, last = 0, rounds = 0;
+    std::size_t number = 0;
+    for (const std::uint8_t* end = part.ends.data(); number < part.costs.size(); ++end) {
+        for (last = NEVER; number < *end; ++number)
+            last = std::min(last, price.of(part.costs[number].energy, part.costs[number].cycles));
         sum += last;
     }
-    double rounds = 0;
     for (const LeastCost& cost : part.rounds) rounds += price.of(cost.energy, cost.cycles);
-    return sum < NEVER ? sum + std::max(rounds - last, 0.0) : NEVER;
+    return sum + std::max(rounds - last, 0.0);
 }
 
 double GroupBound::lower(const Price& price) const {
@@ -1037,7 +1047,7 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
         for (const std::size_t number : narrow) best[number] = -1;
         decide(narrow, int(orders_.size()) - 1, [&](GroupPart& part, int choice) {
             const GroupBox before = part;
-            part.order = choice + 1;
+            part.order = std::uint16_t(choice + 1);
             for (std::size_t loop = 0; loop < loops; ++loop) {
                 const std::vector<int>& dims = orders_[part.order].dims;
                 const auto place = std::find(order.dims.begin(), order.dims.end(), dims[loop]) - order.dims.begin();
@@ -1121,7 +1131,7 @@ void GroupBound::rank(std::size_t place) {
     const GroupPart& part = parts_[place];
     if (part.price == NEVER) return;
     if (part.whole) whole_ = std::min(whole_, part.price);
-    else waiting_[{part.order, part.again, part.kept, part.stays}].push({part.price, place});
+    else waiting_[part].push({part.price, place});
 }
 
 std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most) {
@@ -1142,7 +1152,8 @@ std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most)
         if (least->second.top().first >= std::min(bar, whole_)) break;  // the least price is that of a whole part
         std::vector<GroupPart> parts;   // of one order after the same decisions, so that eight are bounded at once
         std::vector<std::size_t> places;
-        for (; !least->second.empty() && parts.size() < LANES; least->second.pop()) {
+        for (; !least->second.empty() && parts.size() < LANES && least->second.top().first < std::min(bar, whole_);
+             least->second.pop()) {
             places.push_back(least->second.top().second);
             parts.push_back(std::move(parts_[places.back()]));
         }

@@ -9,11 +9,13 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <optional>
 #include <queue>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -111,17 +113,19 @@ struct LeastCost {
     double energy, cycles;
 };
 
-// The same of a layer, by how many of its units are at work.
-struct LeastCosts {
-    std::array<double, SHARES> energy, cycles;
-};
-
-// A part of all groups; words stay, or are made again, along loops: bits by position in the order.
-struct GroupBox {
-    int order = 0;
+// What is decided in a part of all groups; words stay, or are made again, along loops: bits by position in the order.
+struct Decisions {
+    std::uint16_t order = 0;
     std::array<std::uint8_t, MOST_LINKS> again{}, kept{};   // by link
     // by layer and operand from outside: the number of its residency from 1 on, 0 where it may be any
     std::array<std::array<std::uint8_t, 2>, MOST_LINKS + 1> stays{};
+
+    bool operator<(const Decisions& other) const { return std::memcmp(this, &other, sizeof(Decisions)) < 0; }
+};
+static_assert(std::has_unique_object_representations_v<Decisions>, "compared byte by byte");
+
+// A part of all groups.
+struct GroupBox : Decisions {
     std::array<double, MOST_LOOPS> least{}, most{};         // tile sizes, by position in the order
 };
 
@@ -130,7 +134,9 @@ struct GroupPart : GroupBox {
     double price = 0;       // at the last price at which parts were divided; infinite where no group fits
     bool whole = false;     // whether it could not be divided: nothing is left, or it has no price
     bool crowded = false;   // whether operands from outside that stay as long as each could alone do not fit together
-    std::vector<LeastCosts> layers;
+    // of one layer after the other, with some of its units at work, those that no other ones undercut; none: no group fits
+    std::vector<LeastCost> costs;
+    std::array<std::uint8_t, MOST_LINKS + 1> ends{};    // of the costs of each layer
     std::array<LeastCost, 2> rounds{};  // the last layer in the first round of its sums, and in all further ones, if known
 };
 
@@ -162,7 +168,6 @@ public:
 private:
     using Ranked = std::pair<double, std::size_t>;  // a price, and the place of the part
     using Queue = std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>>;
-    using Decisions = decltype(std::tuple(GroupPart().order, GroupPart().again, GroupPart().kept, GroupPart().stays));
 
     int choices_of(std::size_t layer, int tensor, const LoopOrder& order) const;
     void halve(const GroupBox& part, std::size_t loop, std::vector<GroupPart>& found) const;

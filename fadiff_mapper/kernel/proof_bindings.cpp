@@ -119,6 +119,7 @@ std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, std::vec
         need(layers[k].inward.size() == tensors, "inward", ": wrong size");
     }
     need(!orders.empty(), "orders", ": none");
+    need(orders.size() < 1 << 16, "orders", ": too many");
     std::vector<LoopOrder> found{{orders[0].first, false, true}};
     for (const auto& [dims, spilled] : orders) {
         need(dims.size() <= MOST_LOOPS && dims.size() == orders[0].first.size(), "orders", ": wrong number of loops");
