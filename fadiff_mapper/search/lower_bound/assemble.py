@@ -429,17 +429,17 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int, copied: boo
         def total(prices: AccessPrices, choice: KeepChoice = choice, nothing: np.ndarray = nothing) -> np.ndarray:
             return np.asarray(sum((addend.value for addend in least_total(layer, inputs, choice, prices)), nothing))
 
-        limits = _cycle_limits(layer, inputs, choice, shares)
-        cycles = np.maximum.reduce([limit.value for limit in limits])
-        busy = np.maximum.reduce([nothing, *(
-            limit.value for limit in _cycle_limits(layer, inputs, choice, unfilled)
-            if limit.where != layer.arch.levels[-1].name)])
+        ports = [list(_port_limits(layer, inputs, choice, shares, level)) for level in range(shape[0])]
+        at_home = list(_port_limits(layer, inputs, choice, unfilled, home))
+        working = layer.problem.computes / choice.states.macs
+        cycles = np.maximum.reduce([working, *(port.cycles for own in ports for port in own)])
+        busy = np.maximum.reduce([working, *(
+            port.cycles for level, own in enumerate(ports[:-1]) for port in (at_home if level == home else own))])
         energies = [total(prices) + sum(addend.value for addend in _compute_and_leakage(
             layer, inputs, choice.states.macs, delay, shares)) for prices, delay in ((whole, cycles), (inner, busy))]
         found.append((energies[0].min(), cycles.min(), energies[1].min(), busy.min()))
         each = [(level, port, float(layer.machine.bandwidth_scale[level, output, 0])
-                 / (port.words * inputs.spread.instances[level]))
-                for level in where for port in _port_limits(layer, inputs, choice, shares, level)]
+                 / (port.words * inputs.spread.instances[level])) for level in where for port in ports[level]]
         summing.append([(float(port.cycles.min()) + port.reads * copy[level] * one, port.writes * one)
                         for level, port, one in each])
         for t in range(shape[1]):

@@ -461,7 +461,7 @@ def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, p
                           + fill[:c] * np.maximum(words - no_fill[:c], 0)
                           + read[:c] * np.maximum(words / fewer[:c] - no_read[:c], 0))
 
-    words = cheapest(choice, cost)
+    words = cheapest(choice, cost) if any(inputs.tiles) else choice.once
     values = cost(words[:, None])[:, 0]
     states = np.ones_like(choice.states.macs)
     for t, inner, outer, sent, value in zip(choice.tensor, choice.inner, choice.outer, words, values, strict=True):
