@@ -93,7 +93,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
                   for proof, result in zip(proofs, results, strict=True) if (bound := result.bound)]
         if options.metric == "edp" and len(layers) == len(results):
             nests = best_one_by_one(proofs, layers, [entry.times for entry in workload.distinct()],
-                                    other_reads(workload, specs[0], metric="edp"), clock.over)
+                                    other_reads(workload, specs[0], metric="edp"), clock.over, fused=options.fuse)
             results = tuple(map(with_nest, results, nests))
     descended = None
     if descent and options.fuse and not clock.over():

@@ -17,7 +17,7 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, pack
-from fadiff_mapper.network.network_bound import LeastLayer, NetworkLeast, PathStep
+from fadiff_mapper.network.network_bound import MOST_WORK, LeastLayer, NetworkLeast, PathStep
 from fadiff_mapper.search.lower_bound.proof import MappingProof, prove, unprovable
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.workload import OperatingPoint
@@ -55,7 +55,7 @@ def layer_proof(spec: Spec, mapping: Mapping, budget: float, over: Over = never)
 
 
 def best_one_by_one(proofs: Sequence[LayerProof], layers: Sequence[LeastLayer], runs: Sequence[float],
-                    besides: OperatingPoint, over: Over = never) -> list[Nest]:
+                    besides: OperatingPoint, over: Over = never, *, fused: bool = False) -> list[Nest]:
     """The mapping of each layer, a nest of one row, in the plan of the least EDP that proofs meet.
 
     Args:
@@ -64,13 +64,23 @@ def best_one_by_one(proofs: Sequence[LayerProof], layers: Sequence[LeastLayer], 
         runs: How often each of them runs.
         besides: What the network takes besides its layers.
         over: Tells whether time is over.
+        fused: Whether groups will be tried, too: prices then change, and layers are proved at those of the given
+            mappings alone.
     """
-    NetworkLeast([PathStep(index, index + 1, (str(index),), layer, often)
-                  for index, (layer, often) in enumerate(zip(layers, runs, strict=True))],
-                 besides).bound("edp", over=over)
+    def cost(nests: Sequence[Nest]) -> OperatingPoint:
+        """What the network takes with some mappings."""
+        return summed([besides, *(proof.point(nest).times(often)
+                                  for proof, nest, often in zip(proofs, nests, runs, strict=True))])
+
+    given = [proof.nest for proof in proofs]
+    network = NetworkLeast([PathStep(index, index + 1, (str(index),), layer, often)
+                            for index, (layer, often) in enumerate(zip(layers, runs, strict=True))], besides)
+    total = cost(given)
+    if not fused:
+        network.bound("edp", over=over)
+    elif total.energy_pj and total.cycles:
+        network.raise_price(1 / total.energy_pj, 1 / total.cycles, MOST_WORK, over)
     prices = dict.fromkeys(price for layer in layers for price in layer.proved)
-    plans = [[proof.nest for proof in proofs], *([
-        layer.proved[price].nest if price in layer.proved else proof.nest
-        for proof, layer in zip(proofs, layers, strict=True)] for price in prices)]
-    return min(plans, key=lambda nests: metric_value(summed([besides, *(
-        proof.point(nest).times(often) for proof, nest, often in zip(proofs, nests, runs, strict=True))]), "edp"))
+    plans = [given, *([layer.proved[price].nest if price in layer.proved else proof.nest
+                       for proof, layer in zip(proofs, layers, strict=True)] for price in prices)]
+    return min(plans, key=lambda nests: metric_value(cost(nests), "edp"))
