@@ -268,6 +268,8 @@ class NetworkLeast:
         by less than `RISE` while `patience` parts of groups were looked at, so that no more work is spent."""
         made, more, prices = 0, 1, self.prices(energy, cycles)
         reached, since = 0.0, 0     # the least price when it had last risen enough, and the parts until then
+        goal = min(enough, energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
+            runs * layer.price(energy, cycles) for layer, runs in self.alone))
         while more and made < most and not over():
             total, taken = self.path(energy, cycles, prices)
             if total >= enough:
@@ -279,8 +281,6 @@ class NetworkLeast:
                 reached, since = total, made
             elif made - since >= patience:
                 return inf
-            goal = min(enough, energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
-                runs * layer.price(energy, cycles) for layer, runs in self.alone))
             more = 0
             for part in parts:
                 if made + more >= most or over():
