@@ -46,9 +46,9 @@ Loops = tuple[_kernel.LevelLoops, ...]
 """Temporal loops of the outermost levels, the outermost first."""
 
 
-def schemes(layer: PreparedLayer, space: MapSpace) -> _kernel.SchemeWalk:
-    """Goes through every scheme of a map space of which the meshes have room and whose temporal loops can reach the
-    bounds; knows the layouts of each."""
+def schemes(layer: PreparedLayer, space: MapSpace, units: float = 0.0) -> _kernel.SchemeWalk:
+    """Goes through every scheme of a map space with so many units at work at least, of which the meshes have room and
+    whose temporal loops can reach the bounds; knows the layouts of each."""
     problem, names = space.problem, space.problem.dimensions
     fan_outs = [_kernel.OpenFanOut(
         factors=[level.spatial.choices[name] for name in names],
@@ -61,7 +61,7 @@ def schemes(layer: PreparedLayer, space: MapSpace) -> _kernel.SchemeWalk:
         in_time=[sorted(reachable(bound, [level.temporal.choices[name] for level in space.levels]))
                  for name, bound in problem.bounds.items()],
         keeps=[kept.ravel().tolist() for kept in space.every_keep],
-        least=space.constraints.min_parallelism * space.available))
+        least=max(space.constraints.min_parallelism * space.available, units)))
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,15 @@ def unprovable(layer: PreparedLayer) -> str | None:
     return "a coefficient of 0" if without_bound(layer) else None
 
 
+def units_below(layer: PreparedLayer, metric: str, limit: float, sums: tuple[float, float] = (1.0, 1.0)) -> float:
+    """The units that mappings below a limit have at work at least: with fewer, the arithmetic alone takes so many
+    cycles, and so much energy, that it reaches the limit."""
+    energy = layer.problem.computes * float(layer.machine.compute_energy)
+    cycles = {"edp": limit / energy if energy else inf, "delay": limit,
+              "share": (limit - energy / sums[0]) * sums[1]}.get(metric, inf) - layer.machine.network_latency
+    return layer.problem.computes / cycles * (1 - TOLERANCE) if cycles > 0 else inf
+
+
 def value_of(layer: PreparedLayer, nest: Nest, metric: str, sums: tuple[float, float] = (1.0, 1.0)) -> float:
     """The metric of the only mapping of a batch; "share": in the energy and cycles of a network, `sums`."""
     scores = score(layer, nest)
@@ -134,7 +143,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     designs that leave every spatial loop free have millions.
     """
     value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums, room)
-    walk = schemes(layer, space)
+    walk = schemes(layer, space, units_below(layer, metric, value * (1 - TOLERANCE) / (1 + gap), sums))
     heap: list[tuple[float, int, _kernel.Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
     while True:
