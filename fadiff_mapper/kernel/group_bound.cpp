@@ -648,11 +648,11 @@ static std::pair<Lanes, Lanes> product_words(const std::vector<ProductStay>& sta
 
 // The least cost of each layer in the cut boxes of one order, after the decisions of a part: by its units at work.
 // Infinite where no group fits. `crowded`: whether the residencies in which each operand has its fewest words do not fit
-// together. `in_rounds`: the last layer in its first round of sums and in all further ones; nothing where there is one.
+// together. `in_rounds`: the last layer in its first round of sums and all further ones together; nothing where there is one.
 static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>& layers,
                      const std::vector<std::optional<Product>>& products, const HomeLevel& home,
                      const LoopOrder& order, const GroupBox& decided, Workspace& space, Mask& crowded,
-                     std::array<std::pair<Lanes, Lanes>, 2>& in_rounds) {
+                     std::pair<Lanes, Lanes>& in_rounds) {
     const Cuts& cuts = space.cuts;
     std::vector<std::vector<Operand>>& outside = space.outside;
     std::vector<Costs>& found = space.costs;
@@ -806,13 +806,10 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
         if (returns && streams) {   // in rounds, with any units at work: the first one has no sums that come back
             const std::pair<Lanes, Lanes> words = product_words(space.stays, least, SHARES - 1, 0, 0);
             const Lanes sent = spilled / larger(rounds - 1, 1.0);
-            in_rounds = {cost(first, own.cycles, 1, words, 0, sent),
-                         cost(1 - first, own.cycles, 1, words, back, own.written + spilled - sent)};
-            for (auto& [energy, time] : in_rounds) {
-                const Mask known = (first > 0.0) & (words.first < NEVER);
-                energy = where(known, energy);
-                time = where(known, time);
-            }
+            const auto [energy, time] = cost(first, own.cycles, 1, words, 0, sent);
+            const auto [further, longer] = cost(1 - first, own.cycles, 1, words, back, own.written + spilled - sent);
+            const Mask known = (first > 0.0) & (words.first < NEVER);
+            in_rounds = {where(known, energy + further), where(known, time + longer)};
         }
     }
 }
@@ -865,12 +862,11 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
         cut_layers(segment_, order.dims, large.lanes, retained, cuts.large.data(), true);
         for (int loop = 0; loop < loops; ++loop) inner_steps(segment_, loop, cuts);
         Mask crowded;
-        std::array<std::pair<Lanes, Lanes>, 2> rounds{};
+        std::pair<Lanes, Lanes> rounds{0, 0};
         least_of(segment_, layers_, products_, home_, order, parts[0], space, crowded, rounds);
         for (int lane = 0; lane < cuts.used; ++lane) {
             part(lane).crowded = crowded[lane];
-            for (int round = 0; round < 2; ++round)
-                part(lane).rounds[round] = {rounds[round].first[lane], rounds[round].second[lane]};
+            part(lane).rounds = {rounds.first[lane], rounds.second[lane]};
             part(lane).costs = least_costs(space.costs, lane, part(lane).ends);
             part(lane).price = price_of(part(lane), price_);
         }
@@ -920,15 +916,14 @@ Product::Product(const FusedLayer& layer) : layer(layer) {
 }
 
 double price_of(const GroupPart& part, const Price& price) {
-    double sum = part.costs.empty() ? NEVER : 0, last = 0, rounds = 0;
+    double sum = part.costs.empty() ? NEVER : 0, last = 0;
     std::size_t number = 0;
     for (const std::uint8_t* end = part.ends.data(); number < part.costs.size(); ++end) {
         for (last = NEVER; number < *end; ++number)
             last = std::min(last, price.of(part.costs[number].energy, part.costs[number].cycles));
         sum += last;
     }
-    for (const LeastCost& cost : part.rounds) rounds += price.of(cost.energy, cost.cycles);
-    return sum + std::max(rounds - last, 0.0);
+    return sum + std::max(price.of(part.rounds.energy, part.rounds.cycles) - last, 0.0);
 }
 
 double GroupBound::lower(const Price& price) const {

@@ -110,7 +110,7 @@ struct HomeLevel {
 constexpr std::size_t MOST_LOOPS = 8, MOST_LINKS = 16;   // of a group that is divided
 
 struct LeastCost {
-    double energy, cycles;
+    double energy = 0, cycles = 0;
 };
 
 // What is decided in a part of all groups; words stay, or are made again, along loops: bits by position in the order.
@@ -137,7 +137,7 @@ struct GroupPart : GroupBox {
     // of one layer after the other, with some of its units at work, those that no other ones undercut; none: no group fits
     std::vector<LeastCost> costs;
     std::array<std::uint8_t, MOST_LINKS + 1> ends{};    // of the costs of each layer
-    std::array<LeastCost, 2> rounds{};  // the last layer in the first round of its sums, and in all further ones, if known
+    LeastCost rounds{};     // the last layer in the first round of its sums and all further ones together, if known
 };
 
 // The least price of a part: of each layer with the units at work that cost least, of the last one at least that of its
