@@ -104,10 +104,11 @@ work of bounds goes into the last percents, and refinement improves few plans th
 NARROWED = 3
 """How often candidates of a segment that fall short are proposed again in smaller tiles. A limit of time."""
 
-NEARLY = 0.05
-"""Candidates of the plan's groups are evaluated up to this part above them, as estimates may be off by it. By hand."""
+NEARLY, AT_BOUND = 0.01, 0.2
+"""Candidates of the plan's groups are evaluated up to this part above them, as estimates may be off by it, and so are
+those in the tile sizes of the bound, of which estimates know less. By hand."""
 
-NEAR, CLIMBS = 6, 5
+NEAR, CLIMBS = 4, 5
 """Other candidates for each group of the plan, and neighbouring tile sizes, that are tried in one step of its descent,
 and such steps at most."""
 
@@ -593,7 +594,7 @@ def _evaluate_least(run: PlanningRun) -> None:
             if not isinstance(group, LeastGroup) or not (sizes := group.sizes(energy, cycles)):
                 continue
             state = run.known[group.segment.key]
-            limit = (1 + NEARLY) * min(state.least(price), price(run.one_by_one(group.segment)))
+            limit = (1 + AT_BOUND) * min(state.least(price), price(run.one_by_one(group.segment)))
             found += [candidate for candidate in candidates_along(
                 run.compiled(group.segment), tuple(sizes), price, [tuple(sizes.values())])
                 if candidate.group not in state.tried and price(candidate.estimate) < limit]
