@@ -287,17 +287,17 @@ def best_candidates(compiled: CompiledSegment, nests: Iterable[tuple[TileNest, n
                                 [last.index(dim) for dim in nest.dims], retained, sums, sizes, *price.sums, limit)
         rough += [(least, len(rough) + choice, choice, nest, sizes, estimate)
                   for choice, least in enumerate(estimate.lower_prices(*price.sums)) if least < limit]
-    best: list[tuple[float, int, Candidate]] = []
+    best: list[tuple[float, int, Callable[[], Candidate]]] = []
     for least, number, choice, nest, sizes, estimate in sorted(rough, key=lambda item: item[:2]):
         bar = best[-1][0] if len(best) == most else limit
         if least >= bar:    # lower prices only rise from here on: nothing that follows can compete
             break
         if found := estimate.best_sizes(choice, *price.sums, bar):
             value, energy, cycles, column = found
-            candidate = _candidate(compiled, nest, estimate.stays(choice), sizes[:, column].astype(int).tolist(),
-                                   OperatingPoint(energy, cycles))
-            best = sorted([*best, (value, number, candidate)], key=lambda item: item[:2])[:most]
-    return [candidate for *_, candidate in best]
+            best.append((value, number, partial(_candidate, compiled, nest, estimate.stays(choice),
+                                                sizes[:, column].astype(int).tolist(), OperatingPoint(energy, cycles))))
+            best = sorted(best, key=lambda item: item[:2])[:most]
+    return [candidate() for *_, candidate in best]
 
 
 def _candidate(compiled: CompiledSegment, nest: TileNest, stays: Iterable[tuple[int, int, int, int, int]],

@@ -217,16 +217,16 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
 
     Words per instance, [L, T, 1], as `model.access_counts` counts them.
     """
-    layer, counts, output = group.layers[index], tile.counts, tile.layer.problem.output
+    layer, output = group.layers[index], tile.layer.problem.output
+    counts = replace(tile.counts, **{name: getattr(tile.counts, name).copy()
+                                     for name in ("reads", "fills", "updates", "address_generations")})
 
     def changed(level: int, dataspace: int, reads: float = 0.0, fills: float = 0.0, updates: float = 0.0) -> None:
         """Adds words per instance for one data space of a level (negative: takes them away)."""
-        nonlocal counts
-        for array, words in (("reads", reads), ("fills", fills), ("updates", updates),
-                             ("address_generations", reads + fills + updates)):
-            values = getattr(counts, array).copy()
-            values[level, dataspace] += words
-            counts = replace(counts, **{array: values})
+        counts.reads[level, dataspace] += reads
+        counts.fills[level, dataspace] += fills
+        counts.updates[level, dataspace] += updates
+        counts.address_generations[level, dataspace] += reads + fills + updates
 
     outermost, t = len(tile.layer.arch.levels) - 1, tile.index(output.name)
     for (name, stay), fresh in zip(layer.operands.items(), step.fresh, strict=True):

@@ -21,6 +21,7 @@ all operators without multiply-accumulates cost time and energy (`model.vector_c
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -162,10 +163,10 @@ def least_path(steps: Iterable[tuple[State, State, float, Step]], start: State,
     `steps`: the states before and after each step, its price and the step; those that lead to a state before those from
     there.
     """
-    least, last = {start: 0.0}, dict[State, tuple[State, Step]]()
+    least, last = defaultdict[State, float](lambda: inf, {start: 0.0}), dict[State, tuple[State, Step]]()
     for before, after, price, step in steps:
-        value = least.get(before, inf) + price
-        if value < least.get(after, inf):
+        value = least[before] + price
+        if value < least[after]:
             least[after], last[after] = value, (before, step)
     way, state = list[Step](), end
     while state != start:

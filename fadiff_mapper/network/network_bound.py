@@ -238,6 +238,11 @@ class NetworkLeast:
             found.setdefault(id(step.least), []).append(number)
         return found
 
+    @cached_property
+    def states(self) -> tuple[list[int], list[int]]:
+        """The states before and after each step."""
+        return [step.before for step in self.steps], [step.after for step in self.steps]
+
     @property
     def alone(self) -> list[tuple[LeastLayer, float]]:
         """Each layer by itself, and its runs."""
@@ -249,8 +254,8 @@ class NetworkLeast:
 
         `prices`: those of the steps, where they are known.
         """
-        least, way = least_path(((step.before, step.after, price, step.least) for step, price in zip(
-            self.steps, prices or self.prices(energy, cycles), strict=True)), 0, self.steps[-1].after)
+        least, way = least_path(zip(*self.states, prices or self.prices(energy, cycles),
+                                    (step.least for step in self.steps), strict=True), 0, self.steps[-1].after)
         return least + energy * self.besides.energy_pj + cycles * self.besides.cycles, way[::-1]
 
     def prices(self, energy: float, cycles: float) -> list[float]:

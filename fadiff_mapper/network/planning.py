@@ -245,6 +245,14 @@ class PlanningRun:
         return [(step, self.by_nodes.get(step.nodes)) for step in self.promises.steps] if self.promises else []
 
     @cached_property
+    def promised_by(self) -> dict[int, list[int]]:
+        """The numbers of the steps of `promised` that stand for a distinct segment, by the identity of its state."""
+        found: dict[int, list[int]] = {}
+        for number, (_, state) in enumerate(self.promised):
+            found.setdefault(id(state), []).append(number)
+        return found
+
+    @cached_property
     def chains(self) -> list[tuple[str, ...]]:
         """Names of the layers of every chain; found once, and not at all where nothing is fused."""
         return [names for names, _ in chains(self.workload)]
@@ -380,9 +388,9 @@ class HopedSteps:
         """Takes up that a segment was enumerated, or that its bound was raised."""
         if listed:
             self.listed.add(id(changed))
-        for number, (step, state) in enumerate(self.run.promised):
-            if state is changed:
-                self.prices[number] = self._hoped(step, state) if listed else step.price(*self.at)
+        for number in self.run.promised_by.get(id(changed), ()):
+            step, state = self.run.promised[number]
+            self.prices[number] = self._hoped(step, state) if listed else step.price(*self.at)
 
     def unlisted(self) -> list[PathStep]:
         """The segments on the path of the least price that are not enumerated; equal ones stand once. Without bounds
@@ -391,8 +399,7 @@ class HopedSteps:
         if run.promises is None:
             left = [state.segment.nodes for state in run.known.values() if id(state) not in self.listed]
             return [PathStep(0, 0, nodes, LeastLayer(0.0, 0.0)) for nodes in sorted(left, key=len)]
-        path = least_path(((step.before, step.after, price, (step, state))
-                           for (step, state), price in zip(run.promised, self.prices, strict=True)),
+        path = least_path(zip(*run.promises.states, self.prices, run.promised, strict=True),
                           0, run.promises.steps[-1].after)[1]
         return list({id(state): step for step, state in path if state and id(state) not in self.listed}.values())
 

@@ -99,6 +99,8 @@ def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
 
 def _side_by_side(candidates: Sequence[np.ndarray]) -> np.ndarray:
     """The members' candidates [n_w, D] as [W, n, D], with rows repeated for members with fewer."""
+    if len(candidates) == 1:
+        return candidates[0][None]
     most = max(map(len, candidates))
     return np.stack([own if len(own) == most else own[np.arange(most) % len(own)] for own in candidates])
 
