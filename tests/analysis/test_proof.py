@@ -35,7 +35,7 @@ from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.exhaustive import count, nests, whole_space
 from fadiff_mapper.search.layer_family import first_of
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
-from fadiff_mapper.search.lower_bound.proof import Loops, core_of, prove, schemes, unprovable
+from fadiff_mapper.search.lower_bound.proof import Loops, core_of, prove, schemes, units_below, unprovable
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace, orders_at
 from fadiff_mapper.search.options import EFFORTS, SearchOptions
@@ -139,6 +139,23 @@ def held(task: MappingTask, nest: Nest, metric: str, value: float) -> None:
                     if loops.factors == nest.temporal[level, :, 0].tolist()]
         assert min(bound for bound, _ in children) <= value * (1 + 1e-9)
         parts = [outer for bound, outer in children if bound <= value * (1 + 1e-9)]
+
+
+@pytest.mark.parametrize("design", ["eyeriss_like", "simba_like", "weight_stationary"])
+@pytest.mark.parametrize("metric", ["edp", "delay", "energy", "share"])
+def test_all_schemes_with_too_few_units_for_a_limit_have_a_bound_that_reaches_it(design: str, metric: str) -> None:
+    task = mapping_task(shrunk(design, LAYERS[0], {"C": 8, "M": 4, "P": 4, "R": 3}))
+    sums = (2e6, 300.0)
+    core = core_of(task.layer, task.space, metric, sums)
+    bounds = {(tuple(scheme.spatial), tuple(scheme.keep)): core.begin(scheme, []) for scheme in schemes(
+        task.layer, task.space)}
+    left_out = 0
+    for limit in np.quantile(sorted(set(bounds.values()) - {np.inf}), [0, 0.01, 0.3, 1]):
+        units = units_below(task.layer, metric, limit, sums)
+        listed = {(tuple(scheme.spatial), tuple(scheme.keep)) for scheme in schemes(task.layer, task.space, units)}
+        assert all(bounds[scheme] >= limit * (1 - 1e-9) for scheme in bounds.keys() - listed)
+        left_out += len(bounds) - len(listed)
+    assert left_out > 0 if metric in ("delay", "share") else left_out == 0 or metric == "edp"
 
 
 @st.composite
