@@ -94,6 +94,10 @@ LISTING = 0.4
 mapped; and then again; and in which plans are bounded: a limit which enumeration alone would fill has a plan, too. Set
 by hand."""
 
+LISTED = 200
+"""Segments of which candidates are enumerated that have to bring the plan hoped for a part of `WORTH`, or enumeration
+ends, unless a gap is asked for: a limit of time."""
+
 SHORT = 0.04
 """The part by which a group may fall short of its estimate before strategies are compared for it. By hand."""
 
@@ -188,6 +192,7 @@ class PlanningRun:
     history: list[dict[str, Any]] = field(default_factory=list)  # seconds, metric and stage of every improvement
     tiles: int = 0  # mappings of tiles to write for the best plan so far
     cut: bool = False  # whether there was no time to list all segments
+    listed_enough: bool = False     # whether candidates of further segments hardly promise a better plan
     least_known: KnownLeast = field(default_factory=KnownLeast)  # what no group of a segment undercuts
     bounded: NetworkLeast | None = None  # what bounds all plans, once they are bounded
     least: float | None = None  # the metric that no plan undercuts
@@ -346,9 +351,13 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
 
 
 def _evaluate_hopeful(run: PlanningRun) -> None:
-    """Evaluates the plan that would be best if estimates held, until it consists of evaluated groups."""
-    while not run.over() and (picked := _candidates_of(_hoped_plan(run, lambda state: state.hopeful(run.price)))):
-        evaluate_candidates(run, picked, "groups")
+    """Evaluates the plan that would be best if estimates held, until it consists of evaluated groups or hardly promises
+    more than the best one of these."""
+    while not run.over():
+        hoped = _hoped_plan(run, lambda state: state.hopeful(run.price))
+        if run.value(hoped) > run.value(best_known_plan(run)) * (1 - WORTH):
+            break
+        evaluate_candidates(run, _candidates_of(hoped), "groups")
 
 
 def _candidates_of(plan: Sequence[CoverPart[Any]]) -> list[Candidate]:
@@ -392,10 +401,20 @@ class HopedSteps:
             step, state = self.run.promised[number]
             self.prices[number] = self._hoped(step, state) if listed else step.price(*self.at)
 
+    def enumerated(self) -> float:
+        """The least price of a plan whose segments are all enumerated."""
+        run, promises = self.run, self.run.promises
+        assert promises
+        known = [inf if state and id(state) not in self.listed else price
+                 for (_, state), price in zip(run.promised, self.prices, strict=True)]
+        return least_path(zip(*promises.states, known, run.promised, strict=True), 0, promises.steps[-1].after)[0]
+
     def unlisted(self) -> list[PathStep]:
         """The segments on the path of the least price that are not enumerated; equal ones stand once. Without bounds
         all that are not enumerated, the shortest first."""
         run = self.run
+        if run.listed_enough:
+            return []
         if run.promises is None:
             left = [state.segment.nodes for state in run.known.values() if id(state) not in self.listed]
             return [PathStep(0, 0, nodes, LeastLayer(0.0, 0.0)) for nodes in sorted(left, key=len)]
@@ -405,12 +424,12 @@ class HopedSteps:
 
 
 def list_candidates(run: PlanningRun) -> bool:
-    """Enumerates candidates of the segments that `HopedSteps` names, until there are none.
+    """Enumerates candidates of the segments that `HopedSteps` names, until there are none, or many brought little.
 
     Returns:
         Whether none is left; with a time limit some may be, of which the next call takes up one at least.
     """
-    stopped, price, begun = run.over_in(LISTING), run.price, False
+    stopped, price, listed, reached = run.over_in(LISTING), run.price, 0, inf
     energy, cycles = (1 / total for total in price.sums)
     hoped = HopedSteps(run)
     while left := hoped.unlisted():
@@ -421,14 +440,17 @@ def list_candidates(run: PlanningRun) -> bool:
                 _, failed = attempted("gap", partial(own.raise_price, energy, cycles, inf))
                 own.ended = own.ended or bool(failed)
                 hoped.update(state, listed=False)
-            elif begun and stopped():
+            elif listed and stopped():
                 return False
             else:
-                begun = True
+                listed += 1
                 propose(run, state, candidates(
                     run.compiled(state.segment), price, price(run.one_by_one(state.segment))))
                 state.listed_for = tuple(run.bases[name] for name in state.segment.nodes)
                 hoped.update(state, listed=True)
+                if run.promises and run.options.gap is None and listed % LISTED == 0:
+                    before, reached = reached, hoped.enumerated()
+                    run.listed_enough = reached > before * (1 - WORTH)
     return True
 
 
