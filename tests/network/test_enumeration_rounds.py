@@ -12,6 +12,7 @@ import pytest
 from fadiff_mapper import NetworkOptions, SearchOptions, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.segments import segments
+from fadiff_mapper.network import planning
 from fadiff_mapper.network.checkpoint import opened
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.planning import HopedSteps, PlanningRun, list_candidates
@@ -20,10 +21,10 @@ from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.workload import Workload
 
 
-def run_of(network: str | Workload, design: str) -> PlanningRun:
+def run_of(network: str | Workload, design: str, gap: float | None = None) -> PlanningRun:
     """The segments of a network on a design, bundled ones by their names; none of them enumerated."""
     workload = network if isinstance(network, Workload) else load_network(f"bundled:networks/{network}")
-    options = NetworkOptions()
+    options = NetworkOptions(gap=gap)
     found = Path(design) if Path(design).exists() else bundled_files.find(design if "/" in design else f"arch/{design}")
     specs = specs_of(workload, found, "estimate" if "/" in design else "bundled", strict=True)
     results = tuple(map_layers(specs, SearchOptions(effort="quick"), bounds=False))
@@ -74,3 +75,20 @@ def test_a_time_limit_that_is_over_leaves_one_segment_to_each_call(monkeypatch: 
     for count in range(1, 4):
         assert not list_candidates(run)
         assert sum(bool(state.listed_for) for state in run.known.values()) == count
+
+
+@pytest.mark.parametrize("gap", [None, 0.01])
+def test_enumeration_ends_where_many_segments_bring_little_unless_a_gap_is_asked_for(
+        gap: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of("mobilenet_v1", "gemmini_small", gap)
+    monkeypatch.setattr(planning, "LISTED", 5)  # the plan hoped for stays the same for more segments than these
+    assert list_candidates(run)
+    assert run.listed_enough == (gap is None) and not HopedSteps(run).unlisted()
+    listed = [state for state in run.known.values() if state.listed_for]
+    run.listed_enough = False
+    assert bool(HopedSteps(run).unlisted()) == (gap is None)
+    assert len(listed) % 5 == 0 or gap
+    run.listed_enough = gap is None
+    run.bases.update({name: replace(base, inside=base.inside / 2) for name, base in run.bases.items()})
+    assert list_candidates(run)
+    assert (gap is None) == (listed == [state for state in run.known.values() if state.listed_for])
