@@ -72,8 +72,8 @@ double begin(Prover& prover, const Scheme& scheme, std::vector<Layout> layouts) 
 }
 
 std::pair<std::size_t, std::vector<std::pair<double, Scheme>>> begin_each(Prover& prover, OneCall<SchemeWalk>& walk,
-                                                                          double limit, std::size_t most) {
-    return one_call(+[](SchemeWalk& walk, Prover& prover, double limit, std::size_t most) {
+                                                                          double limit, std::size_t most, double units) {
+    return one_call(+[](SchemeWalk& walk, Prover& prover, double limit, std::size_t most, double units) {
         py::gil_scoped_release release;
         std::size_t looked = 0;
         std::vector<std::pair<double, Scheme>> below;
@@ -81,10 +81,11 @@ std::pair<std::size_t, std::vector<std::pair<double, Scheme>>> begin_each(Prover
         for (const Scheme* scheme; looked < most && (scheme = walk.next()); ++looked) {
             check(scheme->spatial.size() == std::size_t(layer.levels) * layer.dims &&
                   scheme->keep.size() == std::size_t(layer.levels) * layer.tensors, "scheme");
+            if (walk.units() < units) continue;     // too few to be below the limit
             if (const double bound = prover.begin(*scheme); bound < limit) below.push_back({bound, *scheme});
         }
         return std::make_pair(looked, std::move(below));
-    })(walk, prover, limit, most);
+    })(walk, prover, limit, most, units);
 }
 
 std::pair<std::size_t, std::vector<Part>> divided(Prover& prover, const std::vector<LevelLoops>& outer, double limit) {

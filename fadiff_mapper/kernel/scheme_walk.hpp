@@ -56,6 +56,9 @@ public:
     // would have them with more, as a search may go on from there.
     std::vector<Layout> layouts(const Scheme& scheme) const;
 
+    // Units at work in the scheme that was given last.
+    double units() const { return levels_[0].units; }
+
     std::size_t cells() const { return scheme_.spatial.size(); }  // L * D
 
 private:

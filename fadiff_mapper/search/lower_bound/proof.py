@@ -46,9 +46,9 @@ Loops = tuple[_kernel.LevelLoops, ...]
 """Temporal loops of the outermost levels, the outermost first."""
 
 
-def schemes(layer: PreparedLayer, space: MapSpace, units: float = 0.0) -> _kernel.SchemeWalk:
-    """Goes through every scheme of a map space with so many units at work at least, of which the meshes have room and
-    whose temporal loops can reach the bounds; knows the layouts of each."""
+def schemes(layer: PreparedLayer, space: MapSpace) -> _kernel.SchemeWalk:
+    """Goes through every scheme of a map space of which the meshes have room and whose temporal loops can reach the
+    bounds; knows the layouts of each."""
     problem, names = space.problem, space.problem.dimensions
     fan_outs = [_kernel.OpenFanOut(
         factors=[level.spatial.choices[name] for name in names],
@@ -61,7 +61,7 @@ def schemes(layer: PreparedLayer, space: MapSpace, units: float = 0.0) -> _kerne
         in_time=[sorted(reachable(bound, [level.temporal.choices[name] for level in space.levels]))
                  for name, bound in problem.bounds.items()],
         keeps=[kept.ravel().tolist() for kept in space.every_keep],
-        least=max(space.constraints.min_parallelism * space.available, units)))
+        least=space.constraints.min_parallelism * space.available))
 
 
 @dataclass(frozen=True)
@@ -143,11 +143,11 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     designs that leave every spatial loop free have millions.
     """
     value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums, room)
-    walk = schemes(layer, space, units_below(layer, metric, value * (1 - TOLERANCE) / (1 + gap), sums))
+    walk, units = schemes(layer, space), units_below(layer, metric, value * (1 - TOLERANCE) / (1 + gap), sums)
     heap: list[tuple[float, int, _kernel.Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
     while True:
-        looked, found = core.begin_each(walk, value, SURE)  # for every layout
+        looked, found = core.begin_each(walk, value, SURE, units)  # for every layout
         parts += looked
         heap += [(bound, number := number + 1, scheme, ()) for bound, scheme in found]
         if looked < SURE:
