@@ -782,7 +782,7 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
             list_stays(*product, own.units, *largest, *smallest, cuts, index, outside[index], least, room[index],
                        ends ? last.sums_room : own.unfinished, ends, space.stays);
         const Lanes spilled = order.spilled ? back : Lanes(0);
-        Lanes fewest = 0;   // words from the outermost level with any units at work
+        Lanes with_any = 0;     // words from the outermost level with any units at work, or those that come in for certain
         for (std::size_t share = 0; share < found[index].size(); ++share) {
             std::pair<Lanes, Lanes> words{0, 0};    // from the outermost level: all, and those that come in for certain
             Lanes cycles = larger(own.cycles, work);
@@ -802,9 +802,10 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
                 words.second = words.first;
             }
             found[index][share] = cost(1, cycles, crowded_sums, words, back, own.written + spilled);
-            if (!share) fewest = words.second;
-            if (!share && (words.first > fewest).any()) fewest = product_words(space.stays, least, SHARES - 1, full, even).first;
-            if (!(words.first > fewest).any()) break;   // no fewer words come in with fewer units at work
+            if (!share)
+                with_any = (words.first > words.second).any()
+                    ? product_words(space.stays, least, SHARES - 1, full, even).first : words.second;
+            if (!(words.first > with_any).any()) break;     // no fewer words come in with fewer units at work
         }
         if (returns && streams) {   // in rounds, with any units at work: the first one has no sums that come back
             const std::pair<Lanes, Lanes> words = product_words(space.stays, least, SHARES - 1, 0, 0);

@@ -31,6 +31,7 @@ from math import inf
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.fusion.prices import other_reads
+from fadiff_mapper.fusion.segments import chains
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
@@ -93,7 +94,8 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
                   for proof, result in zip(proofs, results, strict=True) if (bound := result.bound)]
         if options.metric == "edp" and len(layers) == len(results):
             nests = best_one_by_one(proofs, layers, [entry.times for entry in workload.distinct()],
-                                    other_reads(workload, specs[0], metric="edp"), clock.over, fused=options.fuse)
+                                    other_reads(workload, specs[0], metric="edp"), clock.over,
+                                    fused=options.fuse and any(len(names) > 1 for names, _ in chains(workload)))
             results = tuple(map(with_nest, results, nests))
     descended = None
     if descent and options.fuse and not clock.over():

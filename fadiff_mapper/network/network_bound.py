@@ -273,6 +273,7 @@ class NetworkLeast:
         by less than `RISE` while `patience` parts of groups were looked at, so that no more work is spent."""
         made, more, prices = 0, 1, self.prices(energy, cycles)
         reached, since = 0.0, 0     # the least price when it had last risen enough, and the parts until then
+        # the price of all layers by themselves, as they are known now, sets how far each step goes
         goal = min(enough, energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
             runs * layer.price(energy, cycles) for layer, runs in self.alone))
         while more and made < most and not over():

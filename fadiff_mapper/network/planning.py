@@ -109,8 +109,8 @@ NARROWED = 3
 """How often candidates of a segment that fall short are proposed again in smaller tiles. A limit of time."""
 
 NEARLY, AT_BOUND = 0.01, 0.2
-"""Candidates of the plan's groups are evaluated up to this part above them, as estimates may be off by it, and so are
-those in the tile sizes of the bound, of which estimates know less. By hand."""
+"""Parts above the best group of a segment up to which other candidates of the plan's groups are evaluated, as estimates
+may be off by it; and the same of tile sizes at which the bound is least, where estimates are off by more. By hand."""
 
 NEAR, CLIMBS = 4, 5
 """Other candidates for each group of the plan, and neighbouring tile sizes, that are tried in one step of its descent,

@@ -146,7 +146,9 @@ def temporal_orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between
         told = dict(zip(movable, zip(*ranking, strict=True), strict=False))
         ordered = sorted(movable, key=lambda d: (told.get(d, ()), d != first))
         orders[(*innermost, *fixed, *ordered, *outermost)] = None
-    return np.array(list(orders))
+    found = np.array(list(orders))
+    found.setflags(write=False)     # families have views of it
+    return found
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -167,7 +169,10 @@ def _layouts(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple
             on_x = len(row) if fanout[1] == 1 else 0 if fanout[0] == 1 else int(rng.integers(0, len(row) + 1))
         high[row[:on_x]] = False
     distinct = np.sort(np.unique(np.concatenate([order, on_y], axis=1), axis=0, return_index=True)[1])
-    return SpatialLayouts(order[distinct], on_y[distinct])
+    found = SpatialLayouts(order[distinct], on_y[distinct])
+    for own in (found.order, found.on_y):
+        own.setflags(write=False)
+    return found
 
 
 def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator | None = None) -> DiscreteDecisions:

@@ -159,7 +159,8 @@ def test_no_scheme_with_too_few_units_for_a_limit_has_a_bound_below_it(design: s
         units = units_below(task.layer, metric, limit, sums)
         assert below(limit, units) == below(limit, 0.0)
         left_out += sum(some < units for some in at_work.values())
-    assert left_out > 0 if metric in ("delay", "share") else left_out == 0 or metric == "edp"
+    if metric != "edp":     # the arithmetic has a small part of some designs' energy
+        assert (left_out > 0) == (metric in ("delay", "share"))
 
 
 @st.composite

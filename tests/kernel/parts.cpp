@@ -200,7 +200,8 @@ static double part_price(GroupBound& bound, int order, const std::vector<std::ui
                          const std::vector<std::array<std::uint8_t, 2>>& stays, const std::vector<double>& least,
                          const std::vector<double>& most, double energy, double cycles) {
     GroupPart part;
-    part.order = order;
+    fit(order >= 0 && order < 1 << 16, "order");
+    part.order = std::uint16_t(order);
     fit(again.size() <= MOST_LINKS && kept.size() <= MOST_LINKS && stays.size() <= MOST_LINKS + 1, "decisions");
     fit(least.size() <= MOST_LOOPS && most.size() <= MOST_LOOPS, "sizes");
     std::copy(again.begin(), again.end(), part.again.begin());
