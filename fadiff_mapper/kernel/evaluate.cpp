@@ -442,8 +442,7 @@ static void lay_last_runs(const Layer& layer, const MappingPack& pack, Tiles& ti
     for (int place = 0; place < layer.places(); ++place) {
         for (int d = 0; d < dims; ++d) {
             const std::size_t at = std::size_t(place) * dims + d;
-            rest[d] += whole[d] * (pack.last[at] - 1.0);
-            whole[d] *= pack.factor[at];
+            take_loop(pack.factor[at], pack.last[at], whole[d], rest[d]);
             box[d] = select(ended[at], rest[d], whole[d]);
         }
         Lanes* words = &(place % 2 ? tiles.size : tiles.across_size)[std::size_t(place / 2) * layer.tensors];

@@ -77,14 +77,21 @@ void lay_layout(const Layer& layer, const Mapping& mapping, int level, int lane,
     }
 }
 
-void lay_keep(const Layer& layer, const Mapping& mapping, int tensor, int lane, MappingPack& pack) {
-    bool coalesced = false;
+// Tells of each level whether it holds a data space, the outermost one first: it keeps the data space, and coalesces it or lies
+// inside of a level that does (model/access_counts.py:holding). `coalesced`: false.
+template <typename Kept, typename Read, typename Visit>
+static void each_held(const Layer& layer, int tensor, Kept coalesced, Read keep, Visit visit) {
     for (int level = layer.levels - 1; level >= 0; --level) {
         const std::size_t at = std::size_t(level) * layer.tensors + tensor;
-        const bool keep = mapping.keep[at];
-        flat(pack.keep)[at * LANES + lane] = -std::int64_t(keep && (layer.coalesced[at] || coalesced));
-        coalesced |= keep && layer.coalesced[at];
+        const Kept own = keep(at);
+        visit(at, layer.coalesced[at] ? own : own & coalesced);
+        if (layer.coalesced[at]) coalesced = coalesced | own;
     }
+}
+
+void lay_keep(const Layer& layer, const Mapping& mapping, int tensor, int lane, MappingPack& pack) {
+    each_held(layer, tensor, false, [&](std::size_t at) { return bool(mapping.keep[at]); },
+              [&](std::size_t at, bool held) { flat(pack.keep)[at * LANES + lane] = -std::int64_t(held); });
 }
 
 // Whole numbers of one row of a batch in the lanes.
@@ -204,15 +211,9 @@ static void pack_all(const Layer& layer, const Batch& batch, const Columns<FULL>
             }
         }
     }
-    for (int t = 0; t < layer.tensors; ++t) {  // as lay_keep does it
-        Mask coalesced = mask_of(false);
-        for (int level = layer.levels - 1; level >= 0; --level) {
-            const std::size_t at = std::size_t(level) * layer.tensors + t;
-            const Mask keep = columns.mask(batch.keep + at * batch.size);
-            pack.keep[at] = layer.coalesced[at] ? keep : keep & coalesced;
-            if (layer.coalesced[at]) coalesced = coalesced | keep;
-        }
-    }
+    for (int t = 0; t < layer.tensors; ++t)
+        each_held(layer, t, mask_of(false), [&](std::size_t at) { return columns.mask(batch.keep + at * batch.size); },
+                  [&](std::size_t at, const Mask& held) { pack.keep[at] = held; });
     if (!counted.all()) throw std::invalid_argument(WRONG_FACTOR);
 }
 

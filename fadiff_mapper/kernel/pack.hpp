@@ -38,6 +38,14 @@ struct MappingPack {
     Dims temporal_dims(int level) const { return looping[2 * level + 1]; }
 };
 
+// Takes a loop into the points of a dimension's whole runs and of its last run, in which the loop has `last` iterations; the
+// innermost loop comes first (model/tiles.py:tiles).
+template <typename Number>
+void take_loop(const Number& iterations, const Number& last, Number& whole, Number& rest) {
+    rest += whole * (last - Number(1));
+    whole *= iterations;
+}
+
 // Room of eight mappings.
 struct RoomPack {
     std::vector<Lanes> words;    // [L]

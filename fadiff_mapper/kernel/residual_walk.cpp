@@ -102,8 +102,7 @@ ResidualWalk::ResidualWalk(const Layer& layer, const MappingPack& pack, const Ti
     // Takes one loop into the tile.
     const auto take = [&](std::size_t place, int d) {
         const Loop loop{d, int(pack.factor[place * dims + d][lane]), int(pack.last[place * dims + d][lane])};
-        rest[d] += whole[d] * (loop.last - 1);
-        whole[d] *= loop.bound;
+        take_loop<Position>(loop.bound, loop.last, whole[d], rest[d]);
         if (loop.last != loop.bound) imperfect_[d] = std::min(imperfect_[d], int(nodes_.size()));
         return loop;
     };
