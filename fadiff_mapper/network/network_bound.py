@@ -22,10 +22,9 @@ Networks. At prices per pJ and per cycle, the cheapest plan is a shortest path t
 themselves and segments, whose states say which tensors lie in the home; what the plans of a network can reach lies
 above the line of this least price. The segments on the path are divided, its layers by themselves proved, and the path
 is found again, until nothing on it is open, or its price hardly rises: best first, as no other part can be in a cheaper
-plan. The least product of
-energy and cycles above the lines for several prices is at one of the corners of the polygon that they enclose. The
-corner with the least product is cut off by the line that is tangent to its hyperbola, until a line passes through it: a
-cutting-plane method for the convex hull of all plans.
+plan. The least product of energy and cycles above the lines for several prices is at one of the corners of the polygon
+that they enclose. The corner with the least product is cut off by the line that is tangent to its hyperbola, until a
+line passes through it: a cutting-plane method for the convex hull of all plans.
 """
 
 from __future__ import annotations
@@ -243,6 +242,10 @@ class NetworkLeast:
         """The states before and after each step."""
         return [step.before for step in self.steps], [step.after for step in self.steps]
 
+    def shortest(self, prices: Sequence[float]) -> tuple[float, list[int]]:
+        """The least sum of the steps' prices on a path through the network, and the numbers of the steps on it."""
+        return least_path(zip(*self.states, prices, range(len(prices)), strict=True), 0, self.steps[-1].after)
+
     @property
     def alone(self) -> list[tuple[LeastLayer, float]]:
         """Each layer by itself, and its runs."""
@@ -254,9 +257,9 @@ class NetworkLeast:
 
         `prices`: those of the steps, where they are known.
         """
-        least, way = least_path(zip(*self.states, prices or self.prices(energy, cycles),
-                                    (step.least for step in self.steps), strict=True), 0, self.steps[-1].after)
-        return least + energy * self.besides.energy_pj + cycles * self.besides.cycles, way[::-1]
+        least, way = self.shortest(prices or self.prices(energy, cycles))
+        return least + energy * self.besides.energy_pj + cycles * self.besides.cycles, [
+            self.steps[number].least for number in reversed(way)]
 
     def prices(self, energy: float, cycles: float) -> list[float]:
         """The least price of each step at prices per pJ and per cycle."""

@@ -64,8 +64,8 @@ def best_one_by_one(proofs: Sequence[LayerProof], layers: Sequence[LeastLayer], 
         runs: How often each of them runs.
         besides: What the network takes besides its layers.
         over: Tells whether time is over.
-        fused: Whether groups will be tried, too: prices then change, and layers are proved at those of the given
-            mappings alone.
+        fused: Whether groups will be tried, too, with which prices change: the layers are then proved at a single pair
+            of prices, that of the given mappings.
     """
     def cost(nests: Sequence[Nest]) -> OperatingPoint:
         """What the network takes with some mappings."""
@@ -75,10 +75,9 @@ def best_one_by_one(proofs: Sequence[LayerProof], layers: Sequence[LeastLayer], 
     given = [proof.nest for proof in proofs]
     network = NetworkLeast([PathStep(index, index + 1, (str(index),), layer, often)
                             for index, (layer, often) in enumerate(zip(layers, runs, strict=True))], besides)
-    total = cost(given)
     if not fused:
         network.bound("edp", over=over)
-    elif total.energy_pj and total.cycles:
+    elif (total := cost(given)).energy_pj and total.cycles:
         network.raise_price(1 / total.energy_pj, 1 / total.cycles, MOST_WORK, over)
     prices = dict.fromkeys(price for layer in layers for price in layer.proved)
     plans = [given, *([layer.proved[price].nest if price in layer.proved else proof.nest

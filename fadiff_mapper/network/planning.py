@@ -55,7 +55,6 @@ from fadiff_mapper.fusion.prices import (
     CoverPart,
     NetworkPrice,
     covered_total,
-    least_path,
     metric_value,
     other_reads,
     partition,
@@ -95,8 +94,8 @@ mapped; and then again; and in which plans are bounded: a limit which enumeratio
 by hand."""
 
 LISTED = 200
-"""Segments of which candidates are enumerated that have to bring the plan hoped for a part of `WORTH`, or enumeration
-ends, unless a gap is asked for: a limit of time."""
+"""Enumeration ends where so many segments make the best plan of enumerated segments less than `WORTH` cheaper, unless a
+gap is asked for: a limit of time."""
 
 SHORT = 0.04
 """The part by which a group may fall short of its estimate before strategies are compared for it. By hand."""
@@ -355,9 +354,10 @@ def _evaluate_hopeful(run: PlanningRun) -> None:
     more than the best one of these."""
     while not run.over():
         hoped = _hoped_plan(run, lambda state: state.hopeful(run.price))
-        if run.value(hoped) > run.value(best_known_plan(run)) * (1 - WORTH):
+        picked = _candidates_of(hoped)
+        if not picked or run.value(hoped) > run.value(best_known_plan(run)) * (1 - WORTH):
             break
-        evaluate_candidates(run, _candidates_of(hoped), "groups")
+        evaluate_candidates(run, picked, "groups")
 
 
 def _candidates_of(plan: Sequence[CoverPart[Any]]) -> list[Candidate]:
@@ -403,11 +403,10 @@ class HopedSteps:
 
     def enumerated(self) -> float:
         """The least price of a plan whose segments are all enumerated."""
-        run, promises = self.run, self.run.promises
-        assert promises
-        known = [inf if state and id(state) not in self.listed else price
-                 for (_, state), price in zip(run.promised, self.prices, strict=True)]
-        return least_path(zip(*promises.states, known, run.promised, strict=True), 0, promises.steps[-1].after)[0]
+        assert self.run.promises
+        return self.run.promises.shortest([
+            inf if state and id(state) not in self.listed else price
+            for (_, state), price in zip(self.run.promised, self.prices, strict=True)])[0]
 
     def unlisted(self) -> list[PathStep]:
         """The segments on the path of the least price that are not enumerated; equal ones stand once. Without bounds
@@ -418,8 +417,7 @@ class HopedSteps:
         if run.promises is None:
             left = [state.segment.nodes for state in run.known.values() if id(state) not in self.listed]
             return [PathStep(0, 0, nodes, LeastLayer(0.0, 0.0)) for nodes in sorted(left, key=len)]
-        path = least_path(zip(*run.promises.states, self.prices, run.promised, strict=True),
-                          0, run.promises.steps[-1].after)[1]
+        path = [run.promised[number] for number in run.promises.shortest(self.prices)[1]]
         return list({id(state): step for step, state in path if state and id(state) not in self.listed}.values())
 
 

@@ -99,10 +99,8 @@ def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
 
 def _side_by_side(candidates: Sequence[np.ndarray]) -> np.ndarray:
     """The members' candidates [n_w, D] as [W, n, D], with rows repeated for members with fewer."""
-    if len(candidates) == 1:
-        return candidates[0][None]
     most = max(map(len, candidates))
-    return np.stack([own if len(own) == most else own[np.arange(most) % len(own)] for own in candidates])
+    return np.array([own if len(own) == most else own[np.arange(most) % len(own)] for own in candidates])
 
 
 def batch_key(space: MapSpace, projection: Projection) -> tuple[object, ...]:
@@ -146,9 +144,7 @@ def temporal_orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between
         told = dict(zip(movable, zip(*ranking, strict=True), strict=False))
         ordered = sorted(movable, key=lambda d: (told.get(d, ()), d != first))
         orders[(*innermost, *fixed, *ordered, *outermost)] = None
-    found = np.array(list(orders))
-    found.setflags(write=False)     # families have views of it
-    return found
+    return np.array(list(orders))
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -169,10 +165,7 @@ def _layouts(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple
             on_x = len(row) if fanout[1] == 1 else 0 if fanout[0] == 1 else int(rng.integers(0, len(row) + 1))
         high[row[:on_x]] = False
     distinct = np.sort(np.unique(np.concatenate([order, on_y], axis=1), axis=0, return_index=True)[1])
-    found = SpatialLayouts(order[distinct], on_y[distinct])
-    for own in (found.order, found.on_y):
-        own.setflags(write=False)
-    return found
+    return SpatialLayouts(order[distinct], on_y[distinct])
 
 
 def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator | None = None) -> DiscreteDecisions:

@@ -103,6 +103,11 @@ def unprovable(layer: PreparedLayer) -> str | None:
     return "a coefficient of 0" if without_bound(layer) else None
 
 
+def limit_of(value: float, gap: float) -> float:
+    """The limit below which a mapping is better than one of a known value by more than a gap and the tolerance."""
+    return value * (1 - TOLERANCE) / (1 + gap)
+
+
 def units_below(layer: PreparedLayer, metric: str, limit: float, sums: tuple[float, float] = (1.0, 1.0)) -> float:
     """The units that mappings below a limit have at work at least: with fewer, the arithmetic alone takes so many
     cycles, and so much energy, that it reaches the limit."""
@@ -143,7 +148,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     designs that leave every spatial loop free have millions.
     """
     value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums, room)
-    walk, units = schemes(layer, space), units_below(layer, metric, value * (1 - TOLERANCE) / (1 + gap), sums)
+    walk, units = schemes(layer, space), units_below(layer, metric, limit_of(value, gap), sums)
     heap: list[tuple[float, int, _kernel.Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
     parts = mappings = number = 0
     while True:
@@ -158,7 +163,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     spent = SCHEME * parts
     begun: _kernel.Scheme | None = None  # the scheme that the core looks at
     stuck = inf  # least bound of mappings that were left out in parts that cannot be divided
-    while heap and heap[0][0] < (limit := value * (1 - TOLERANCE) / (1 + gap)) and not over() and spent <= budget:
+    while heap and heap[0][0] < (limit := limit_of(value, gap)) and not over() and spent <= budget:
         bound, _, scheme, outer = heapq.heappop(heap)
         if scheme is not begun:
             bound = max(bound, core.begin(scheme, walk.layouts(scheme)))
@@ -177,7 +182,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
         for below, loops in children:
             heapq.heappush(heap, (max(below, bound), number := number + 1, scheme, (*outer, loops)))
     # what was left out reaches the limit, which only falls
-    limit = value * (1 - TOLERANCE) / (1 + gap)
+    limit = limit_of(value, gap)
     short = [bound for bound in (stuck, *(bound for bound, *_ in heap[:1])) if bound < limit]
     return MappingProof(value, nest, min(short, default=value / (1 + gap)), parts, mappings)
 
@@ -198,7 +203,7 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
         raise FadiffError("certificate: found bits of tensors, which its checker does not know; accepted: a problem "
                           "without bits")
     value = value_of(layer, nest, metric)
-    limit, core, levels = value * (1 - TOLERANCE) / (1 + gap), core_of(layer, space, metric), len(space.levels)
+    limit, core, levels = limit_of(value, gap), core_of(layer, space, metric), len(space.levels)
 
     def divided(outer: Loops) -> list[dict[str, Any]]:
         parts = []
