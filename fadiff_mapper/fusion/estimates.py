@@ -129,6 +129,11 @@ def sum_level(constraints: Constraints, output: str) -> int:
     return (must or may)[0]
 
 
+def holds_sums(constraints: Constraints, level: int, output: str) -> bool:
+    """Whether a design lets a level, given by its index, hold unfinished sums of an output that levels inside add to."""
+    return output not in constraints.levels[level].bypass
+
+
 def _lanes(mapping: LayerMapping) -> dict[str, int]:
     """Units that work side by side on each dimension, over all levels."""
     return {dim: prod(level.spatial[dim] for level in mapping.levels) for dim in mapping.levels[0].spatial}
@@ -205,6 +210,8 @@ def _compiled_layer(levels: Mapping[str, int], problem: Problem, base: LayerBase
         linked=-1 if linked is None else names.index(linked), handed=sum(1 << names.index(name) for name in handed),
         inside=base.inside, sums_room=base.sums_room, read=base.costs.read[-1], write=base.costs.written,
         words_per_cycle=base.costs.bandwidth,
+        holds_sums=[bool(base.constraints and holds_sums(base.constraints, index, problem.output.name))
+                    for index in levels.values()],
         home_reads=[base.home_reads.get(level, {}).get(name, 0.0) for level in levels for name in names],
         home_price=[base.costs.read[index] for index in levels.values()])
 

@@ -9,8 +9,8 @@ Steps that differ only in the words that earlier steps left in place share a sha
 
     eqs. 13, 15   no write-back of the intermediate beyond its home level, no fill of it from there: the mapping keeps
                   it at no level outside its home (`fused_mapping`)
-    eq. 14        the copy into the home level: a read where the words were summed up. Timeloop counts the update at the
-                  home, but charges a drain to the next level no read
+    eq. 14        the copy into the home level: a read where the words were summed up, of each part of a sum that rests
+                  in the home. Timeloop counts the update at the home, but charges a drain to the next level no read
     -             operands that stay are filled only with words that no earlier step or layer left there
     -             pooled tensors with a reader outside the group go to the outermost level
     -             words of other tensors that are put together with an intermediate come from the outermost level

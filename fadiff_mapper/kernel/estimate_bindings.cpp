@@ -17,7 +17,8 @@ using Known = std::vector<std::pair<double, std::vector<double>>>;   // cycles a
 
 static FusedLayer layer_of(std::vector<double> bounds, const std::vector<RankTerms>& spaces, int output, int linked,
                            Spaces handed, double inside, const Known& known, double sums_room, double read, double write,
-                           double words_per_cycle, std::vector<double> home_reads, std::vector<double> home_price) {
+                           double words_per_cycle, std::vector<double> home_reads, std::vector<double> home_price,
+                           std::vector<bool> holds_sums) {
     FusedLayer layer;
     need(bounds.size() <= 63, "bounds", ": more than 63 dimensions");
     need_extents(bounds.data(), bounds.size(), "bounds");
@@ -40,7 +41,8 @@ static FusedLayer layer_of(std::vector<double> bounds, const std::vector<RankTer
     need(!layer.known.empty(), "known", ": no mapping");
     layer.sums_room = sums_room, layer.read = read, layer.write = write, layer.words_per_cycle = words_per_cycle;
     need(home_reads.size() == home_price.size() * std::size_t(tensors), "home_reads", ": wrong size");
-    layer.home_reads = std::move(home_reads), layer.home_price = std::move(home_price);
+    need(holds_sums.size() == home_price.size(), "holds_sums", ": wrong size");
+    layer.home_reads = std::move(home_reads), layer.home_price = std::move(home_price), layer.holds_sums = std::move(holds_sums);
     return layer;
 }
 
@@ -143,7 +145,7 @@ void add_estimates(py::module_& module) {
     py::class_<FusedLayer>(module, "SegmentLayer")
         .def(py::init(&layer_of), py::kw_only(), py::arg("bounds"), py::arg("spaces"), py::arg("output"), py::arg("linked"),
              py::arg("handed"), py::arg("inside"), py::arg("known"), py::arg("sums_room"), py::arg("read"), py::arg("write"),
-             py::arg("words_per_cycle"), py::arg("home_reads"), py::arg("home_price"));
+             py::arg("words_per_cycle"), py::arg("home_reads"), py::arg("home_price"), py::arg("holds_sums"));
     py::class_<FusedLink>(module, "SegmentLink")
         .def(py::init(&link_of), py::kw_only(), py::arg("theirs"), py::arg("slides"), py::arg("stored"), py::arg("lying"),
              py::arg("elsewhere"), py::arg("beside"), py::arg("written_whole"), py::arg("written_pooled"), py::arg("distance"));

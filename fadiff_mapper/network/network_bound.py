@@ -42,7 +42,7 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, TileLoop
 from fadiff_mapper.fusion.candidates import alike, between, cut_dims, divisions, shared_loops
-from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, homes
+from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, holds_sums, homes
 from fadiff_mapper.fusion.fused_group import Stay
 from fadiff_mapper.fusion.group_cost import operator_choices
 from fadiff_mapper.fusion.prices import NOTHING, WordCosts, least_path, operators_alone, other_reads, summed, word_costs
@@ -648,7 +648,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         lasting = {operand: there for number, operand, there in residents.operands if number == index}
         read = frozenset({link.tensor for link in segment.into(index)} | lasting.keys())
         brought = frozenset(one.operand for one in segment.shared if one.layer == index)
-        made = index < len(segment.links) or residents.made     # so sums are finished inside the home
+        made = index < len(segment.links) or residents.made
         cut = frozenset(cut for dim in dims if (cut := segment.cuts[dim][index]))
         key = id(layer.least), layer.done, id(problem), fill, read, brought, made, cut, *lasting.items()
         if key not in known.tables:
@@ -668,8 +668,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     equal = [(number[first], number[second]) for first, second in combinations(dims, 2)
              if alike(segment, first, second)]
     adding = {number[dim] for dim in dims if dim not in last.output.dimensions}
-    # whether sums may rest there
-    in_home = last.output.name not in layers[-1].spec.constraints.levels[home].bypass
+    in_home = holds_sums(layers[-1].spec.constraints, home, last.output.name)   # whether sums may rest there
     orders = []
     for order in map(list, permutations(number[dim] for dim in dims)):
         if any(order.index(first) > order.index(second) for first, second in equal):
@@ -699,6 +698,7 @@ def layer_table(layer: LayerInGroup, problem: Problem, fill: float, lasting: Map
     """
     assert layer.least
     keep = layer.spec.constraints.levels[layer.home].keep
+    inside = made and not holds_sums(layer.spec.constraints, layer.home, problem.output.name)   # sums are finished there
     outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
     # windows that spatial loops divide may round to nothing
     through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
@@ -714,8 +714,8 @@ def layer_table(layer: LayerInGroup, problem: Problem, fill: float, lasting: Map
                           if lasting.get(space.name) is False),
         filled=all(space.name in keep for space in outside), fill=fill, back=layer.least.back,
         summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
-        unfinished=sums_room(layer.spec, layer.home, float(usable)),
-        units=product_units(layer, problem, cut, {space.name for space in outside} <= keep, made),
+        unfinished=sums_room(layer.spec, layer.home if inside else layer.home + 1, float(usable)),
+        units=product_units(layer, problem, cut, {space.name for space in outside} <= keep, inside),
         through=sum(1 << t for t in through),
         brought=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
         once=[0.0 if space.name in brought else layer.done * touched_words(space, problem.bounds)

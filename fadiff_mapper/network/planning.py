@@ -328,15 +328,17 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
     if run.descended:
         for key, own in run.descended.candidates(run.hardware, run.segments, run.bases, run.price, run.over).items():
             propose(run, run.known[key], own)
+    hoped = HopedSteps(run)
     while not run.over():
-        complete = list_candidates(run)
+        complete = list_candidates(run, hoped)
         _evaluate_hopeful(run)
         if complete and not run.over():
             around = [(part.nodes, part.plan.group) for part in best_known_plan(run)]
             for key, own in reshaped(around, run.chains, run.segments, run.compiled, run.price, run.over).items():
                 propose(run, run.known[key], own)
             _evaluate_hopeful(run)
-        if not HopedSteps(run).unlisted():
+        hoped = HopedSteps(run)
+        if not hoped.unlisted():
             break
     asked = run.options.gap
     gap = ENOUGH if asked is None else asked
@@ -421,7 +423,7 @@ class HopedSteps:
         return list({id(state): step for step, state in path if state and id(state) not in self.listed}.values())
 
 
-def list_candidates(run: PlanningRun) -> bool:
+def list_candidates(run: PlanningRun, hoped: HopedSteps) -> bool:
     """Enumerates candidates of the segments that `HopedSteps` names, until there are none, or many brought little.
 
     Returns:
@@ -429,7 +431,6 @@ def list_candidates(run: PlanningRun) -> bool:
     """
     stopped, price, listed, reached = run.over_in(LISTING), run.price, 0, inf
     energy, cycles = (1 / total for total in price.sums)
-    hoped = HopedSteps(run)
     while left := hoped.unlisted():
         for step in left:
             state, own = run.by_nodes[step.nodes], step.least

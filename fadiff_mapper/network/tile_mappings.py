@@ -34,7 +34,7 @@ import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
-from fadiff_mapper.fusion.estimates import sum_level
+from fadiff_mapper.fusion.estimates import holds_sums, sum_level
 from fadiff_mapper.fusion.group_cost import TileEvaluations
 from fadiff_mapper.fusion.tile_steps import resident_words, space_of
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
@@ -62,10 +62,10 @@ class TileStrategy(Enum):
 
     Attributes:
         whole: Whether the mapping has them whole in their level at once, or goes through them piece by piece.
-        sums: How the sums of the written one are finished before they are handed on. "together": all sums of the tile
-            are kept until all are finished. "inside": each is finished inside the home level, which then brings in all
-            operands of a sum at once. "in turn": one part after the other is finished, by the innermost loops outside
-            the home.
+        sums: How the sums of the written one are finished before they are handed on, inside the home level, or in it
+            where the design keeps outputs there. "together": all sums of the tile are kept until all are finished.
+            "inside": all operands of a sum are brought into the home at once. "in turn": one part after the other is
+            finished, by the innermost loops outside the home.
     """
 
     WHOLE_AND_TOGETHER = (True, "together")
@@ -309,11 +309,11 @@ def _room_to_finish(hardware: Hardware, tile: Spec, held: Sequence[ResidentTile]
                     room: Sequence[float]) -> bool:
     """Whether an intermediate could be finished so: all its sums fit at once, or all operands of one sum do."""
     problem = tile.problem
-    if strategy.sums == "together":
+    home = next(resident.level for resident in held if resident.space == problem.output.name)
+    if strategy.sums == "together" and not holds_sums(tile.constraints, home, problem.output.name):
         level = hardware.arch.levels[sum_level(tile.constraints, problem.output.name)]
         return level.usable is None or problem.tensor_size(problem.output) <= level.usable * level.instances
     if strategy.sums == "inside":
-        home = next(resident.level for resident in held if resident.space == problem.output.name)
         lying = {resident.space for resident in held}
         one_sum = {dim: 1 if dim in problem.output.dimensions else extent for dim, extent in problem.bounds.items()}
         return sum(prod(space.tile_extents(one_sum)) for space in problem.dataspaces
@@ -379,13 +379,14 @@ def held_at(constraints: Constraints, home: int, handed: Mapping[str, bool]) -> 
 
 def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: Problem, home: int,
               strategy: TileStrategy) -> list[LevelConstraints]:
-    """Sums of an intermediate are finished before they lie in its home level."""
+    """Sums of an intermediate are finished in its home level, or inside it where the design keeps outputs there alone."""
     result, output = list(levels), problem.output
     summed = set(problem.dimensions) - output.dimensions
     for index in range(sum_level(design, output.name) + 1, len(result)):
         if output.name in result[index].spatial.no_reuse:   # partial sums of each receiver would arrive by themselves
             result[index] = replace(result[index], spatial=_ones(result[index].spatial, summed))
-    inside = any(output.name not in level.bypass for level in design.levels[:home])     # a level that finishes sums
+    inside = not holds_sums(design, home, output.name) and any(
+        holds_sums(design, level, output.name) for level in range(home))
     for index in range(home if inside else home + 1, len(result)):
         if strategy.sums == "in turn" and index > home:
             result[index] = _innermost(result[index], problem)

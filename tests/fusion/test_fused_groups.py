@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from fadiff_mapper import FadiffError
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, Stay, TileLoop
-from fadiff_mapper.fusion.group_cost import TileEvaluations, group_cost
+from fadiff_mapper.fusion.group_cost import GroupTraffic, TileEvaluations, group_cost
 from fadiff_mapper.fusion.group_legality import checked_costs, evaluate_group, group_violations, live_words
 from fadiff_mapper.fusion.tile_steps import intermediate_words, layer_steps, operand_words, outlasting_words
 from fadiff_mapper.inputs.spec.mapping import Mapping
@@ -372,14 +372,40 @@ def test_each_rule_has_its_violation() -> None:
     assert broken(replace(fused, layers=(wrong, second))) == {"mapping"}
 
 
-def test_an_intermediate_that_is_not_whole_or_not_finished_is_refused() -> None:
+# Each of two columns has its output in parts of the channels, one after the other, so that sums leave it unfinished.
+IN_PARTS = {"inter_PEColumns_spatial": {"P": 2}, "Scratchpad": {"C": 2}}
+
+
+def test_an_intermediate_that_is_not_whole_is_refused() -> None:
     fused = group(CONV_1D, [("P", 4)], "P")
     first, second = fused.layers
     outside = replace(second, mappings={shape: mapping(shape, {"DRAM": {"C": 3}}) for shape in second.mappings})
     assert broken(replace(fused, layers=(first, outside))) == {"whole"}
-    apart = {"inter_PEColumns_spatial": {"P": 2}, "Scratchpad": {"C": 2}}
-    spilled = replace(first, mappings={shape: mapping(shape, apart) for shape in first.mappings})
-    assert "reduction" in broken(replace(fused, layers=(spilled, second)))
+
+
+def test_unfinished_sums_of_an_intermediate_may_rest_in_its_home() -> None:
+    """They come back from there to be added to, and each part of a sum is copied there."""
+    fused = group(CONV_1D, [("P", 4)], "P")
+    first, second = fused.layers
+    resting = replace(first, mappings={shape: mapping(shape, IN_PARTS) for shape in first.mappings})
+    apart = replace(fused, layers=(resting, second))
+    assert broken(apart) == set()
+    before, after = (evaluate_group(hardware(), one).layers[0].traffic for one in (fused, apart))
+    words, operations = 14 * 3, 14 * 3 * 3 * 2
+    assert before["Scratchpad", "Outputs"] == GroupTraffic(updates=words)
+    assert before["Accumulator", "Outputs"] == GroupTraffic(reads=operations - words + words, updates=operations)
+    assert after["Scratchpad", "Outputs"] == GroupTraffic(reads=words, updates=2 * words)
+    assert after["Accumulator", "Outputs"] == GroupTraffic(reads=operations - words + 2 * words, fills=words,
+                                                           updates=operations)
+    assert live_words(hardware(), apart, 4) == live_words(hardware(), fused, 4)
+
+
+def test_sums_that_later_steps_add_to_do_not_leave_before() -> None:
+    fused = group([conv("first", C=2, M=4, P=14, R=3), conv("second", C=4, M=2, P=12, R=3)], [("C", 2)], "")
+    first, second = fused.layers
+    assert broken(fused) == set()
+    leaving = replace(second, mappings={shape: mapping(shape, IN_PARTS) for shape in second.mappings})
+    assert broken(replace(fused, layers=(first, leaving))) == {"reduction"}
 
 
 def test_all_that_is_live_at_once_must_fit() -> None:
