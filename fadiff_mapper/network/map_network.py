@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from math import inf
+from math import inf, prod
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.rare_collections import rare_collections
@@ -158,14 +158,17 @@ def padded_layers(results: Sequence[Result], options: SearchOptions,
     """Maps layers with padded bounds for speed, near the best mapping of each layer by itself, until `stopped`.
 
     Returns:
-        For each layer mappings of its padded problems: of that with all bounds padded, and of those with one of them
-        padded, as a group may cut one dimension alone. Fewer, or none, where bounds need no padding, or where the
-        constraints leave a padded problem without a legal mapping.
+        For each layer mappings of its padded problems: of that with all bounds padded that units may divide, and of
+        those with one of them padded, as a group may cut one dimension alone. Fewer, or none, where bounds need no
+        padding, or where the constraints leave a padded problem without a legal mapping.
     """
     specs = []
     for index, result in enumerate(results):
         spec, bounds = result.spec, result.spec.problem.bounds
-        wider = {dim: padded(bound) for dim, bound in bounds.items() if padded(bound) != bound}
+        spread = [level.spatial.fixed for number, level in enumerate(spec.constraints.levels)
+                  if prod(spec.arch.fanout(number)) > 1]
+        wider = {dim: padded(bound) for dim, bound in bounds.items()
+                 if padded(bound) != bound and any(fixed.get(dim) != 1 for fixed in spread)}
         specs += [(index, replace(spec, problem=replace(spec.problem, bounds={**bounds, **own}))) for own in (
             [wider] if wider else []) + ([{dim: bound} for dim, bound in wider.items()] if len(wider) > 1 else [])]
     posed: list[tuple[int, Spec, MappingTask]] = []

@@ -111,7 +111,7 @@ NEARLY, AT_BOUND = 0.01, 0.2
 """Parts above the best group of a segment up to which other candidates of the plan's groups are evaluated, as estimates
 may be off by it; and the same of tile sizes at which the bound is least, where estimates are off by more. By hand."""
 
-NEAR, CLIMBS = 4, 5
+NEAR, CLIMBS = 2, 5
 """Other candidates for each group of the plan, and neighbouring tile sizes, that are tried in one step of its descent,
 and such steps at most."""
 
