@@ -170,7 +170,7 @@ def padded_layers(results: Sequence[Result], options: SearchOptions,
         wider = {dim: padded(bound) for dim, bound in bounds.items()
                  if padded(bound) != bound and any(fixed.get(dim) != 1 for fixed in spread)}
         specs += [(index, replace(spec, problem=replace(spec.problem, bounds={**bounds, **own}))) for own in (
-            [wider] if wider else []) + ([{dim: bound} for dim, bound in wider.items()] if len(wider) > 1 else [])]
+            [{}, wider] if wider else [{}]) + ([{dim: bound} for dim, bound in wider.items()] if len(wider) > 1 else [])]
     posed: list[tuple[int, Spec, MappingTask]] = []
     for (index, spec), layer in zip(specs, layers_of([spec for _, spec in specs]), strict=True):
         with suppress(FadiffError):  # constraints that the padded bounds cannot meet

@@ -76,7 +76,7 @@ MOST_WORK = 1_000_000
 """Layers of parts of groups, eight parts side by side, and parts and mappings of layers by themselves that are looked
 at unless a gap is asked for: a limit of time."""
 
-PATIENCE, RISE = 100_000, 3e-3
+PATIENCE, RISE = 80_000, 3e-3
 """Parts of groups for which the least price of all plans has to rise by a share, or it is left there, unless a gap is
 asked for: a bound that rises so slowly closes little of the gap in any time."""
 

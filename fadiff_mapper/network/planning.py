@@ -353,11 +353,12 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
 
 def _evaluate_hopeful(run: PlanningRun) -> None:
     """Evaluates the plan that would be best if estimates held, until it consists of evaluated groups or hardly promises
-    more than the best one of these."""
+    more than the best one of these; the first groups however little they promise."""
     while not run.over():
         hoped = _hoped_plan(run, lambda state: state.hopeful(run.price))
         picked = _candidates_of(hoped)
-        if not picked or run.value(hoped) > run.value(best_known_plan(run)) * (1 - WORTH):
+        some = any(state.tried for state in run.known.values())
+        if not picked or (some and run.value(hoped) > run.value(best_known_plan(run)) * (1 - WORTH)):
             break
         evaluate_candidates(run, picked, "groups")
 
