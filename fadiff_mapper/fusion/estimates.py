@@ -130,7 +130,7 @@ def sum_level(constraints: Constraints, output: str) -> int:
 
 
 def holds_sums(constraints: Constraints, level: int, output: str) -> bool:
-    """Whether a design lets a level, given by its index, hold unfinished sums of an output that levels inside add to."""
+    """Whether a design lets a level, given by its index, hold unfinished sums of an output of levels inside."""
     return output not in constraints.levels[level].bypass
 
 

@@ -434,13 +434,13 @@ def live_words_by_layer(hardware: Hardware, group: FusedGroup, level: int,
         sums, passing = 0.0, 0.0
         for step in own.classes:
             tile = own.tiles[step.shape]
-            kept = tile.kept_words
+            kept, back = tile.kept_words, tile.counts.reads[level, tile.index(output), 0]   # of unfinished sums
             size = {space: words for space, words in kept[level].items() if space not in stays}
             if step.shares_sums and group.sums == name:
                 del size[output]
             elif step.shares_sums and not group.sums and [output in words for words in kept].index(True) == level:
                 sums = max(sums, size.pop(output))
-            elif output in stays and (tile.kept_levels(output)[0] == level or tile.counts.reads[level, tile.index(output), 0]):
+            elif output in stays and (back or tile.kept_levels(output)[0] == level):
                 space = layer.problem.output    # which lies there with the bits of finished elements, once added up
                 size[output] = kept[level][output] * float(1 - space.words(bits) / space.words(bits, partial=True))
             passing = max(passing, sum(size.values()))

@@ -155,12 +155,14 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
 
 def padded_layers(results: Sequence[Result], options: SearchOptions,
                   stopped: Callable[[], bool]) -> list[list[Result]]:
-    """Maps layers with padded bounds for speed, near the best mapping of each layer by itself, until `stopped`.
+    """Maps layers, also with padded bounds, for speed, as tiles can fill units that a layer by itself leaves idle.
+
+    Searches end early once `stopped`.
 
     Returns:
-        For each layer mappings of its padded problems: of that with all bounds padded that units may divide, and of
-        those with one of them padded, as a group may cut one dimension alone. Fewer, or none, where bounds need no
-        padding, or where the constraints leave a padded problem without a legal mapping.
+        For each layer its own fastest mapping and those of its padded problems: of that with all bounds padded that
+        units may divide, and of those with one of them padded, as a group may cut one dimension alone. Fewer where
+        bounds need no padding, or where the constraints leave a padded problem without a legal mapping.
     """
     specs = []
     for index, result in enumerate(results):
@@ -169,8 +171,9 @@ def padded_layers(results: Sequence[Result], options: SearchOptions,
                   if prod(spec.arch.fanout(number)) > 1]
         wider = {dim: padded(bound) for dim, bound in bounds.items()
                  if padded(bound) != bound and any(fixed.get(dim) != 1 for fixed in spread)}
-        specs += [(index, replace(spec, problem=replace(spec.problem, bounds={**bounds, **own}))) for own in (
-            [{}, wider] if wider else [{}]) + ([{dim: bound} for dim, bound in wider.items()] if len(wider) > 1 else [])]
+        each = [{dim: bound} for dim, bound in wider.items()]
+        specs += [(index, replace(spec, problem=replace(spec.problem, bounds={**bounds, **own})))
+                  for own in ({}, *([wider] if len(each) > 1 else []), *each)]
     posed: list[tuple[int, Spec, MappingTask]] = []
     for (index, spec), layer in zip(specs, layers_of([spec for _, spec in specs]), strict=True):
         with suppress(FadiffError):  # constraints that the padded bounds cannot meet

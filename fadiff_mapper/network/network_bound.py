@@ -698,7 +698,8 @@ def layer_table(layer: LayerInGroup, problem: Problem, fill: float, lasting: Map
     """
     assert layer.least
     keep = layer.spec.constraints.levels[layer.home].keep
-    inside = made and not holds_sums(layer.spec.constraints, layer.home, problem.output.name)   # sums are finished there
+    # whether sums are finished inside the home
+    inside = made and not holds_sums(layer.spec.constraints, layer.home, problem.output.name)
     outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
     # windows that spatial loops divide may round to nothing
     through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output

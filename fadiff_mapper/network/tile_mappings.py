@@ -379,7 +379,7 @@ def held_at(constraints: Constraints, home: int, handed: Mapping[str, bool]) -> 
 
 def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: Problem, home: int,
               strategy: TileStrategy) -> list[LevelConstraints]:
-    """Sums of an intermediate are finished in its home level, or inside it where the design keeps outputs there alone."""
+    """Sums of an intermediate are finished in its home level, or inside it where the design keeps no outputs there."""
     result, output = list(levels), problem.output
     summed = set(problem.dimensions) - output.dimensions
     for index in range(sum_level(design, output.name) + 1, len(result)):

@@ -61,7 +61,8 @@ def test_segments_are_enumerated_again_where_a_layer_is_known_better() -> None:
     run = run_of("gpt3_6b7_block", "gemmini_small")
     assert list_candidates(run, HopedSteps(run))
     before = {key: state.listed_for for key, state in run.known.items()}
-    assert list_candidates(run, HopedSteps(run)) and before == {key: state.listed_for for key, state in run.known.items()}
+    assert list_candidates(run, HopedSteps(run))
+    assert before == {key: state.listed_for for key, state in run.known.items()}
     name = next(state for state in run.known.values() if state.waiting).segment.nodes[0]
     run.bases[name] = replace(run.bases[name], inside=run.bases[name].inside / 2)
     assert list_candidates(run, HopedSteps(run))

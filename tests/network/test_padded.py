@@ -20,14 +20,15 @@ def test_padded_bounds_are_the_next_with_many_divisors(bound: int) -> None:
     assert not any(padded(between) == between for between in range(bound, min(result, bound + 100)))
 
 
-def mapped(layer: str) -> Result:
-    return map_layer(load("bundled:arch/simba_like", f"bundled:layers/mobilenet_v1/{layer}"))
+def mapped(layer: str, design: str = "simba_like") -> Result:
+    return map_layer(load(f"bundled:arch/{design}", f"bundled:layers/mobilenet_v1/{layer}"))
 
 
 def test_a_layer_of_7_x_7_points_could_run_faster_in_tiles() -> None:
     result = mapped("dw3x3_1024_7_s1")
     (found,) = padded_layers([result], SearchOptions(effort="light"), lambda: False)
-    assert [(own.spec.problem.bounds["P"], own.spec.problem.bounds["Q"]) for own in found] == [(8, 8), (8, 7), (7, 8)]
+    assert [(own.spec.problem.bounds["P"], own.spec.problem.bounds["Q"]) for own in found] == [
+        (7, 7), (8, 8), (8, 7), (7, 8)]
     alone, known = layer_base(result), layer_base(result, found)
     assert known.known[0].compute < alone.known[0].compute / 2
     assert known.known[-1] == alone.known[0]
@@ -39,3 +40,10 @@ def test_bounds_with_many_divisors_are_not_padded() -> None:
     (found,) = padded_layers([result], SearchOptions(effort="light"), lambda: False)
     assert {own.spec.problem.bounds["C"] for own in found} == {3}
     assert {own.spec.problem.bounds["M"] for own in found} == {32}
+
+
+def test_bounds_that_no_units_divide_are_not_padded() -> None:
+    result = mapped("dw3x3_1024_7_s1", "gemmini_small")
+    (found,) = padded_layers([result], SearchOptions(effort="light"), lambda: False)
+    assert [own.spec.problem.bounds for own in found] == [result.spec.problem.bounds]
+    assert found[0].stats.cycles <= result.stats.cycles
