@@ -32,7 +32,7 @@ from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome, LeastFigures, NetworkFigures
 from fadiff_mapper.design.result_store import ResultStore, as_stored
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, design_document, parameter_values
-from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.fusion import hardware_of
 from fadiff_mapper.fusion.prices import other_reads, summed
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.inputs.load import find_energies, read_spec, with_problem
@@ -308,7 +308,7 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
         plan = plan_network(network, own, question.network_options, mapped=mapped, clock=PlanningClock(None, stopped))
         return replace(plan, status=OUT_OF_TIME) if stopped() else plan
     status = OUT_OF_TIME if any(layer.status == OUT_OF_TIME for layer in mapped) else "search ended"
-    return network_result(network, Hardware(own[0].arch, own[0].tables), mapped, {}, (), (),
+    return network_result(network, hardware_of(own), mapped, {}, (), (),
                           question.network_options.as_dict(), status, 0.0)
 
 
@@ -369,7 +369,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
                 layers = [least_layer(layer_proof(spec, mapping_of(entry, spec), PROOF_WORK, stopped), bound)
                           for spec, entry, bound in zip(own, entries, bounds, strict=True)]
             bench.begun = asked, network_least(
-                network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
+                network, hardware_of(own), own, layers, bench.segments[number])
         plans = bench.begun[1]
         edp, energy, delay = (
             plans.bound(metric, work if metric in question.options.metrics else 0, patience=math.inf)

@@ -12,10 +12,11 @@ from fadiff_mapper.fusion.fused_group import (
     SecondRead,
     Stay,
     TileLoop,
+    hardware_of,
 )
 from fadiff_mapper.fusion.group_cost import FusedCost, LayerCost, group_cost
 from fadiff_mapper.fusion.group_legality import evaluate_group, group_violations
 from fadiff_mapper.fusion.tile_steps import layer_steps, step_classes
 
 __all__ = ["FusedCost", "FusedGroup", "FusedLayer", "FusedLink", "Hardware", "LayerCost", "SecondRead", "Stay",
-           "TileLoop", "evaluate_group", "group_cost", "group_violations", "layer_steps", "step_classes"]
+           "TileLoop", "evaluate_group", "group_cost", "group_violations", "hardware_of", "layer_steps", "step_classes"]

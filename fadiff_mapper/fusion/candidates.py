@@ -39,7 +39,6 @@ from fadiff_mapper.fusion.estimates import (
     CompiledSegment,
     TileNest,
     best_candidates,
-    holds_sums,
     homes,
     instances_along,
     nest_of,
@@ -98,7 +97,7 @@ def nests_of(compiled: CompiledSegment, dims: tuple[str, ...]) -> Iterator[TileN
     adding = [dim for dim in dims if dim not in output.dimensions]
     halos = list(_halos(compiled.segment, dims))
     for home in homes(compiled.hardware):
-        in_home = constraints and holds_sums(constraints, compiled.hardware.level(home), output.name)
+        in_home = constraints and output.name not in constraints.levels[compiled.hardware.level(home)].bypass
         for retained in halos:
             if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
                 yield TileNest(home, dims, retained, "")

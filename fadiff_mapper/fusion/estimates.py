@@ -129,11 +129,6 @@ def sum_level(constraints: Constraints, output: str) -> int:
     return (must or may)[0]
 
 
-def holds_sums(constraints: Constraints, level: int, output: str) -> bool:
-    """Whether a design lets a level, given by its index, hold unfinished sums of an output of levels inside."""
-    return output not in constraints.levels[level].bypass
-
-
 def _lanes(mapping: LayerMapping) -> dict[str, int]:
     """Units that work side by side on each dimension, over all levels."""
     return {dim: prod(level.spatial[dim] for level in mapping.levels) for dim in mapping.levels[0].spatial}
@@ -210,8 +205,6 @@ def _compiled_layer(levels: Mapping[str, int], problem: Problem, base: LayerBase
         linked=-1 if linked is None else names.index(linked), handed=sum(1 << names.index(name) for name in handed),
         inside=base.inside, sums_room=base.sums_room, read=base.costs.read[-1], write=base.costs.written,
         words_per_cycle=base.costs.bandwidth,
-        holds_sums=[bool(base.constraints and holds_sums(base.constraints, index, problem.output.name))
-                    for index in levels.values()],
         home_reads=[base.home_reads.get(level, {}).get(name, 0.0) for level in levels for name in names],
         home_price=[base.costs.read[index] for index in levels.values()])
 
@@ -291,7 +284,8 @@ def best_candidates(compiled: CompiledSegment, nests: Iterable[tuple[TileNest, n
         retained = [sum(1 << index for index, dim in enumerate(nest.dims) if dim in loops) for loops in nest.retained]
         sums = SumsRest.INSIDE if not nest.sums else SumsRest.HOME if nest.sums == nest.home else SumsRest.OUTERMOST
         estimate = NestEstimate(compiled.tables, list(usable).index(nest.home), usable[nest.home],
-                                [last.index(dim) for dim in nest.dims], retained, sums, sizes, *price.sums, limit)
+                                [last.index(dim) for dim in nest.dims], retained, sums, sizes, *price.sums, limit,
+                                nest.home in compiled.hardware.resting)
         rough += [(least, len(rough) + choice, choice, nest, sizes, estimate)
                   for choice, least in enumerate(estimate.lower_prices(*price.sums)) if least < limit]
     best: list[tuple[float, int, Callable[[], Candidate]]] = []

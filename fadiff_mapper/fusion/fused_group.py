@@ -12,7 +12,7 @@ retained instead of fetched or recomputed (LoopTree, DeFiNES).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -24,6 +24,7 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.workload.operations import VectorOperator
 from fadiff_mapper.workload.window_slide import WindowSlide
@@ -304,10 +305,17 @@ class FusedGroup(LayerTree):
 
 @dataclass(frozen=True)
 class Hardware:
-    """The machine that a group runs on: architecture, and tables of energies in pJ per action and areas."""
+    """The machine that a group runs on.
+
+    Attributes:
+        arch: The architecture.
+        tables: Energies in pJ per action, and areas.
+        resting: Names of the levels in which unfinished sums of an intermediate may rest that levels inside add up.
+    """
 
     arch: Architecture
     tables: Tables
+    resting: frozenset[str] = frozenset()
 
     def level(self, name: str) -> int:
         """Index of a storage level, innermost first. Raises FadiffError for an unknown name."""
@@ -315,3 +323,14 @@ class Hardware:
         if name not in names:
             raise FadiffError(f"level: found {name!r}; accepted: {listed(names)}")
         return names.index(name)
+
+
+def hardware_of(specs: Sequence[Spec]) -> Hardware:
+    """The design of some layers; unfinished sums rest where it keeps outputs, if they take no more room than finished
+    ones."""
+    arch = specs[0].arch
+    return Hardware(arch, specs[0].tables, frozenset(
+        level.name for index, level in enumerate(arch.levels) if all(
+            spec.problem.output.name not in spec.constraints.levels[index].bypass
+            and spec.problem.output.words(level.word_bits) == spec.problem.output.words(level.word_bits, partial=True)
+            for spec in specs)))

@@ -9,8 +9,9 @@ second read    a residual operand that should stay on the chip is not there, or 
 mapping        there is no mapping for a tile, or it does not cover it
 level          a level is unknown, has several instances, or lies nowhere inside a level that keeps the tensor
 whole          an operand that stays is not whole at its level while its tile runs
-reduction      sums that later steps add to leave the level where they rest before the last of these steps; those of an
-               intermediate may rest in its home
+reduction      sums of an output are not finished where the next layer, or the next step, needs them; partial sums that
+               rest in a level further out may come back in any step, those of an intermediate from its home if the
+               design lets them rest there, unless words are pooled as they arrive
 capacity       words that are live at once do not fit; the accumulator counts in its own words
 network        the architecture prices its wires, which fused groups do not model
 
@@ -347,7 +348,7 @@ def _tiles(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedL
 
 def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: StepClass,
                      tile: EvaluatedTile) -> Iterator[Violation]:
-    """Tensors that stay lie whole at their level and come there once; sums that later steps add to do not leave."""
+    """Tensors that stay lie whole at their level and come there once; sums are finished before they leave."""
     problem, output = tile.layer.problem, tile.layer.problem.output.name
     if (group.links or group.loops) and tile.layer.network_priced:
         yield _broken("network", "", "energy per hop, ingress or router is not modelled in fused groups")
@@ -366,17 +367,21 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
     for link, dims, name in links:
         if link.stay.shares:
             yield from _divided_violations(hardware, link, dims, name, tile)
+    summed, *further = tile.kept_levels(output)     # where no level inside the home keeps sums, they are added up there
+    rests = not any(link.lies_pooled for link in group.links[index:index + 1])
+    finished = [home for at in [group.output_home(index)] if at and (home := hardware.level(at)) != summed
+                and not (rests and at in hardware.resting)]
     if step.shares_sums:
-        summed, *further = tile.kept_levels(output)     # the innermost level that keeps sums adds them up
         rest = hardware.level(group.sums) if group.sums else summed
         size = tile.boxes.size[rest, tile.index(output), 0] if rest in (summed, *further) else 0
         if group.sums and size != (words := problem.tensor_size(problem.output)):
             yield _broken("whole", group.sums, f"{group.sums} holds {size:g} partial sums of {output}, which rest "
                           f"there, at a time; its tile has {words}", size, words)
-        for level in further:
-            if level > rest and (back := float(tile.counts.reads[level, tile.index(output), 0])):
-                name = hardware.arch.levels[level].name
-                yield _broken("reduction", name, f"{back:g} partial sums of {output} are read back from {name}", back)
+        finished += [level for level in further if level > rest]
+    for level in finished:
+        if back := float(tile.counts.reads[level, tile.index(output), 0]):
+            name = hardware.arch.levels[level].name
+            yield _broken("reduction", name, f"{back:g} partial sums of {output} are read back from {name}", back)
 
 
 def _divided_violations(hardware: Hardware, link: FusedLink, dims: Mapping[str, str], name: str,
@@ -433,14 +438,13 @@ def live_words_by_layer(hardware: Hardware, group: FusedGroup, level: int,
         stays |= {link.tensor for link in group.into(index) if link.stay.level == name and not link.beside}
         sums, passing = 0.0, 0.0
         for step in own.classes:
-            tile = own.tiles[step.shape]
-            kept, back = tile.kept_words, tile.counts.reads[level, tile.index(output), 0]   # of unfinished sums
+            kept = own.tiles[step.shape].kept_words
             size = {space: words for space, words in kept[level].items() if space not in stays}
             if step.shares_sums and group.sums == name:
                 del size[output]
             elif step.shares_sums and not group.sums and [output in words for words in kept].index(True) == level:
                 sums = max(sums, size.pop(output))
-            elif output in stays and (back or tile.kept_levels(output)[0] == level):
+            elif output in stays and next(words for words in kept if output in words) is kept[level]:
                 space = layer.problem.output    # which lies there with the bits of finished elements, once added up
                 size[output] = kept[level][output] * float(1 - space.words(bits) / space.words(bits, partial=True))
             passing = max(passing, sum(size.values()))

@@ -244,9 +244,9 @@ class LayerLeast:
     """What no mapping of a layer in a group undercuts. Sets of data spaces are bits."""
 
     def __init__(self, *, energy: float, cycles: float, written: float, made: float, done: float, filled: bool,
-                 fill: float, back: float, summing: list[tuple[float, float]], unfinished: float, units: ProductUnits,
-                 through: int, brought: int, lasting: int, lasting_words: float, once: list[float],
-                 inward: list[float]) -> None: ...
+                 fill: float, back: float, summing: list[tuple[float, float]], unfinished: float, rests: bool,
+                 units: ProductUnits, through: int, brought: int, lasting: int, lasting_words: float,
+                 once: list[float], inward: list[float]) -> None: ...
 
 class GroupBound:
     """All groups of a segment in parts; prices as for `NestEstimate`."""
@@ -273,7 +273,7 @@ class NestEstimate:
 
     def __init__(self, segment: FusedSegment, home: int, usable: float, dims: list[int], retained: list[int],
                  sums: SumsRest, sizes: np.ndarray, energy: float = ..., cycles: float = ...,
-                 limit: float = ...) -> None: ...
+                 limit: float = ..., resting: bool = ...) -> None: ...
     def lower_prices(self, energy: float, cycles: float) -> list[float]: ...
     # Price, energy, cycles and column of the best sizes.
     def best_sizes(self, choice: int, energy: float, cycles: float,

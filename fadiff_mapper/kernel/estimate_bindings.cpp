@@ -17,8 +17,7 @@ using Known = std::vector<std::pair<double, std::vector<double>>>;   // cycles a
 
 static FusedLayer layer_of(std::vector<double> bounds, const std::vector<RankTerms>& spaces, int output, int linked,
                            Spaces handed, double inside, const Known& known, double sums_room, double read, double write,
-                           double words_per_cycle, std::vector<double> home_reads, std::vector<double> home_price,
-                           std::vector<bool> holds_sums) {
+                           double words_per_cycle, std::vector<double> home_reads, std::vector<double> home_price) {
     FusedLayer layer;
     need(bounds.size() <= 63, "bounds", ": more than 63 dimensions");
     need_extents(bounds.data(), bounds.size(), "bounds");
@@ -41,8 +40,7 @@ static FusedLayer layer_of(std::vector<double> bounds, const std::vector<RankTer
     need(!layer.known.empty(), "known", ": no mapping");
     layer.sums_room = sums_room, layer.read = read, layer.write = write, layer.words_per_cycle = words_per_cycle;
     need(home_reads.size() == home_price.size() * std::size_t(tensors), "home_reads", ": wrong size");
-    need(holds_sums.size() == home_price.size(), "holds_sums", ": wrong size");
-    layer.home_reads = std::move(home_reads), layer.home_price = std::move(home_price), layer.holds_sums = std::move(holds_sums);
+    layer.home_reads = std::move(home_reads), layer.home_price = std::move(home_price);
     return layer;
 }
 
@@ -98,7 +96,8 @@ static std::unique_ptr<FusedSegment> segment_of(const std::vector<const FusedLay
 // All numbers are checked before they are used as indices and divisors.
 static std::unique_ptr<NestEstimate> nest_of(const FusedSegment& segment, int home, double usable,
                                              std::vector<int> dims, std::vector<Loops64> retained, SumsRest sums,
-                                             const Array<double>& sizes, double energy, double cycles, double limit) {
+                                             const Array<double>& sizes, double energy, double cycles, double limit,
+                                             bool resting) {
     const FusedLayer& last = segment.layers.back();
     need(home >= 0 && std::size_t(home) < last.home_price.size(), "home");
     need(sizes.ndim() == 2 && std::size_t(sizes.shape(0)) == dims.size(), "sizes", ": wrong shape");
@@ -110,7 +109,7 @@ static std::unique_ptr<NestEstimate> nest_of(const FusedSegment& segment, int ho
     const std::size_t batch = dims.empty() ? 1 : std::size_t(sizes.shape(1));
     py::gil_scoped_release release;
     return std::make_unique<NestEstimate>(
-        segment, NestOptions{home, usable, std::move(dims), std::move(retained), sums}, values, batch,
+        segment, NestOptions{home, usable, std::move(dims), std::move(retained), sums, resting}, values, batch,
         Price{energy, cycles}, limit);
 }
 
@@ -145,7 +144,7 @@ void add_estimates(py::module_& module) {
     py::class_<FusedLayer>(module, "SegmentLayer")
         .def(py::init(&layer_of), py::kw_only(), py::arg("bounds"), py::arg("spaces"), py::arg("output"), py::arg("linked"),
              py::arg("handed"), py::arg("inside"), py::arg("known"), py::arg("sums_room"), py::arg("read"), py::arg("write"),
-             py::arg("words_per_cycle"), py::arg("home_reads"), py::arg("home_price"), py::arg("holds_sums"));
+             py::arg("words_per_cycle"), py::arg("home_reads"), py::arg("home_price"));
     py::class_<FusedLink>(module, "SegmentLink")
         .def(py::init(&link_of), py::kw_only(), py::arg("theirs"), py::arg("slides"), py::arg("stored"), py::arg("lying"),
              py::arg("elsewhere"), py::arg("beside"), py::arg("written_whole"), py::arg("written_pooled"), py::arg("distance"));
@@ -157,7 +156,8 @@ void add_estimates(py::module_& module) {
     py::class_<NestEstimate>(module, "NestEstimate")
         .def(py::init(&nest_of), py::keep_alive<1, 2>(),  // refers to its segment
              py::arg("segment"), py::arg("home"), py::arg("usable"), py::arg("dims"), py::arg("retained"), py::arg("sums"),
-             py::arg("sizes"), py::arg("energy") = INFINITY, py::arg("cycles") = INFINITY, py::arg("limit") = INFINITY)
+             py::arg("sizes"), py::arg("energy") = INFINITY, py::arg("cycles") = INFINITY, py::arg("limit") = INFINITY,
+             py::arg("resting") = false)
         .def("lower_prices", &lower_prices)
         .def("best_sizes", &best_sizes)
         .def("stays", &stays_of);

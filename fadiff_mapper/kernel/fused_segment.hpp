@@ -59,7 +59,6 @@ struct FusedLayer {
     double read = 0, write = 0;                  // pJ per word of the outermost level
     double words_per_cycle = 0;                  // its bandwidth
     std::vector<double> home_reads, home_price;  // [H][T] words that each home gives by itself; [H] pJ per word
-    std::vector<bool> holds_sums;                // [H]; whether a home may hold unfinished sums, too
 
     int dims() const { return int(bounds.size()); }
     const std::vector<double>& lanes() const { return known[0].lanes; }

@@ -483,9 +483,8 @@ std::optional<Sized> NestEstimate::best(std::size_t row, const Price& price, dou
             for (int t = 0; t < int(layer.spaces.size()); ++t)
                 if (layer.home_reads[std::size_t(options_.home) * layer.spaces.size() + std::size_t(t)] == 0)
                     by |= Spaces(1) << t;
-            const double room = own.room[column] - resident;
-            refetched(layer, tile, passing, stays, by, room,
-                      layer.holds_sums[options_.home] ? std::max(own.sums[column], room) : own.sums[column], refetches[index]);
+            refetched(layer, tile, passing, stays, by, own.room[column] - resident,
+                      options_.resting && index + 1 < layers ? NEVER : own.sums[column], refetches[index]);
             fits = refetches[index].fits;
         }
         if (!fits) continue;

@@ -45,6 +45,7 @@ struct NestOptions {
     std::vector<int> dims;     // loops over dimensions of the last layer, outermost first
     std::vector<Loops64> retained;  // for each link the loops along which its words are retained
     SumsRest sums = SumsRest::Inside;
+    bool resting = false;      // whether unfinished sums of an intermediate may rest in the home
 };
 
 struct Sized {

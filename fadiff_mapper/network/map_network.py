@@ -144,7 +144,7 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
         mapped = map_layers(wanted, layer_search(options, "full" if ample else "short"), stopped=clock.stopped,
-                            bounds=ample, deadline=deadline,
+                            bounds=not (limited or saved.file), deadline=deadline,
                             on_end=None if calibrated else keep, before="quick" if limited else None)
     finally:
         saved.write()

@@ -42,7 +42,7 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, TileLoop
 from fadiff_mapper.fusion.candidates import alike, between, cut_dims, divisions, shared_loops
-from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, holds_sums, homes
+from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, homes
 from fadiff_mapper.fusion.fused_group import Stay
 from fadiff_mapper.fusion.group_cost import operator_choices
 from fadiff_mapper.fusion.prices import NOTHING, WordCosts, least_path, operators_alone, other_reads, summed, word_costs
@@ -631,7 +631,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         residents: The lasting tensors that lie in the home.
     """
     home, last = layers[0].home, segment.problems[-1]
-    usable = hardware.arch.levels[home].usable
+    usable, resting = hardware.arch.levels[home].usable, hardware.arch.levels[home].name in hardware.resting
     # a layer by itself is a tile; a lasting output is finished in each step
     dims = [dim for dim in cut_dims(segment) if not residents.made or dim in last.output.dimensions]
     dims = dims if segment.links else []
@@ -654,7 +654,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         if key not in known.tables:
             base = LayerBase(0.0, {}, sums_room(layer.spec, len(hardware.arch.levels) - 1, inf),
                              (SideBySide(0.0, {}),), replace(costs, bandwidth=costs.most), NOTHING)
-            table = layer_table(layer, problem, fill, lasting, read, brought, made, cut)
+            table = layer_table(layer, problem, fill, lasting, read, brought, made, resting, cut)
             known.tables[key] = table, base, problem    # kept, so that no other problem takes over its identity
         table, base, _ = known.tables[key]
         tables.append(table)
@@ -668,7 +668,8 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
     equal = [(number[first], number[second]) for first, second in combinations(dims, 2)
              if alike(segment, first, second)]
     adding = {number[dim] for dim in dims if dim not in last.output.dimensions}
-    in_home = holds_sums(layers[-1].spec.constraints, home, last.output.name)   # whether sums may rest there
+    # whether sums may rest there
+    in_home = last.output.name not in layers[-1].spec.constraints.levels[home].bypass
     orders = []
     for order in map(list, permutations(number[dim] for dim in dims)):
         if any(order.index(first) > order.index(second) for first, second in equal):
@@ -683,7 +684,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
 
 
 def layer_table(layer: LayerInGroup, problem: Problem, fill: float, lasting: Mapping[str, bool], read: Set[str],
-                brought: Set[str], made: bool, cut: Set[str]) -> LayerLeast:
+                brought: Set[str], made: bool, resting: bool, cut: Set[str]) -> LayerLeast:
     """The least work of a layer in a group in the kernel's form.
 
     Args:
@@ -694,12 +695,11 @@ def layer_table(layer: LayerInGroup, problem: Problem, fill: float, lasting: Map
         read: The operands that lie in the home.
         brought: The operands that an earlier layer of the group reads, too.
         made: Whether its output stays in the home.
+        resting: Whether unfinished sums of such an output may rest there.
         cut: The dimensions that shared loops may cut.
     """
     assert layer.least
     keep = layer.spec.constraints.levels[layer.home].keep
-    # whether sums are finished inside the home
-    inside = made and not holds_sums(layer.spec.constraints, layer.home, problem.output.name)
     outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
     # windows that spatial loops divide may round to nothing
     through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
@@ -715,8 +715,8 @@ def layer_table(layer: LayerInGroup, problem: Problem, fill: float, lasting: Map
                           if lasting.get(space.name) is False),
         filled=all(space.name in keep for space in outside), fill=fill, back=layer.least.back,
         summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
-        unfinished=sums_room(layer.spec, layer.home if inside else layer.home + 1, float(usable)),
-        units=product_units(layer, problem, cut, {space.name for space in outside} <= keep, inside),
+        unfinished=sums_room(layer.spec, layer.home, float(usable)), rests=made and resting,
+        units=product_units(layer, problem, cut, {space.name for space in outside} <= keep, made and not resting),
         through=sum(1 << t for t in through),
         brought=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),
         once=[0.0 if space.name in brought else layer.done * touched_words(space, problem.bounds)

@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 
 from fadiff_mapper.base.deadline import Over
 from fadiff_mapper.base.errors import attempted
-from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, hardware_of
 from fadiff_mapper.fusion.candidates import (
     candidates,
     candidates_along,
@@ -206,7 +206,7 @@ class PlanningRun:
         of each, all repeats together), `joined` (reads of other inputs of element-wise operators) and `price` (of parts
         of the network, layer by layer)."""
         spec = self.results[0].spec
-        self.hardware = Hardware(spec.arch, spec.tables)
+        self.hardware = hardware_of([result.spec for result in self.results])
         self.by_node = by_node(self.workload, self.results)
         self.bases = by_node(self.workload, [layer_base(*known) for known in zip(
             self.results, self.padded, strict=True)])
@@ -328,7 +328,7 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
     if run.descended:
         for key, own in run.descended.candidates(run.hardware, run.segments, run.bases, run.price, run.over).items():
             propose(run, run.known[key], own)
-    hoped = HopedSteps(run)
+    hoped: HopedSteps | None = None
     while not run.over():
         complete = list_candidates(run, hoped)
         _evaluate_hopeful(run)
@@ -424,14 +424,17 @@ class HopedSteps:
         return list({id(state): step for step, state in path if state and id(state) not in self.listed}.values())
 
 
-def list_candidates(run: PlanningRun, hoped: HopedSteps) -> bool:
+def list_candidates(run: PlanningRun, hoped: HopedSteps | None = None) -> bool:
     """Enumerates candidates of the segments that `HopedSteps` names, until there are none, or many brought little.
+
+    `hoped`: the steps as they are now, if they are known.
 
     Returns:
         Whether none is left; with a time limit some may be, of which the next call takes up one at least.
     """
     stopped, price, listed, reached = run.over_in(LISTING), run.price, 0, inf
     energy, cycles = (1 / total for total in price.sums)
+    hoped = hoped or HopedSteps(run)
     while left := hoped.unlisted():
         for step in left:
             state, own = run.by_nodes[step.nodes], step.least

@@ -34,7 +34,7 @@ import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
-from fadiff_mapper.fusion.estimates import holds_sums, sum_level
+from fadiff_mapper.fusion.estimates import sum_level
 from fadiff_mapper.fusion.group_cost import TileEvaluations
 from fadiff_mapper.fusion.tile_steps import resident_words, space_of
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
@@ -63,9 +63,9 @@ class TileStrategy(Enum):
     Attributes:
         whole: Whether the mapping has them whole in their level at once, or goes through them piece by piece.
         sums: How the sums of the written one are finished before they are handed on, inside the home level, or in it
-            where the design keeps outputs there. "together": all sums of the tile are kept until all are finished.
-            "inside": all operands of a sum are brought into the home at once. "in turn": one part after the other is
-            finished, by the innermost loops outside the home.
+            where they may rest there. "together": all sums of the tile are kept until all are finished. "inside": all
+            operands of a sum are brought into the home at once. "in turn": one part after the other is finished, by the
+            innermost loops outside the home.
     """
 
     WHOLE_AND_TOGETHER = (True, "together")
@@ -89,6 +89,7 @@ class ResidentTile:
     # whether it comes there with the tile, as the output of overlapping pools does, and so takes room of its own
     apart: bool = False
     partial: bool = False  # whether it lies there as partial sums, which come back to be added to
+    resting: bool = False   # whether unfinished sums of it may rest there while the tile runs
     # how instances of the level divide it, by index of a level and dimension of the layer; empty: there is one
     shares: tuple[tuple[int, str, int], ...] = ()
 
@@ -309,15 +310,15 @@ def _room_to_finish(hardware: Hardware, tile: Spec, held: Sequence[ResidentTile]
                     room: Sequence[float]) -> bool:
     """Whether an intermediate could be finished so: all its sums fit at once, or all operands of one sum do."""
     problem = tile.problem
-    home = next(resident.level for resident in held if resident.space == problem.output.name)
-    if strategy.sums == "together" and not holds_sums(tile.constraints, home, problem.output.name):
+    output = next(resident for resident in held if resident.space == problem.output.name)
+    if strategy.sums == "together" and not output.resting:
         level = hardware.arch.levels[sum_level(tile.constraints, problem.output.name)]
         return level.usable is None or problem.tensor_size(problem.output) <= level.usable * level.instances
     if strategy.sums == "inside":
         lying = {resident.space for resident in held}
         one_sum = {dim: 1 if dim in problem.output.dimensions else extent for dim, extent in problem.bounds.items()}
         return sum(prod(space.tile_extents(one_sum)) for space in problem.dataspaces
-                   if space.name not in lying) <= room[home]
+                   if space.name not in lying) <= room[output.level]
     return True
 
 
@@ -335,6 +336,7 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, sums_at: int 
     output, onwards = layer.problem.output.name, group.links[index:index + 1]
     if at := group.output_home(index):
         held.append(ResidentTile(output, hardware.level(at), any(link.written_whole for link in onwards), handed=True,
+                                 resting=at in hardware.resting and not any(link.lies_pooled for link in onwards),
                                  shares=tuple((hardware.level(level), dim, number) for link in onwards
                                               for level, dim, number in link.stay.shares)))
     elif sums_at is not None:
@@ -361,7 +363,7 @@ def with_residents(constraints: Constraints, problem: Problem, held: Sequence[Re
             loops = levels[index].spatial
             levels[index] = replace(levels[index], spatial=replace(loops, fixed=loops.fixed | {dim: number}))
         if resident.space == problem.output.name and not resident.partial and home + 1 < len(levels):
-            levels = _finished(levels, constraints, problem, home, strategy)
+            levels = _finished(levels, constraints, problem, resident, strategy)
     return replace(constraints, levels=tuple(levels))
 
 
@@ -377,16 +379,15 @@ def held_at(constraints: Constraints, home: int, handed: Mapping[str, bool]) -> 
     return replace(constraints, levels=tuple(keeping))
 
 
-def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: Problem, home: int,
+def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: Problem, resident: ResidentTile,
               strategy: TileStrategy) -> list[LevelConstraints]:
-    """Sums of an intermediate are finished in its home level, or inside it where the design keeps no outputs there."""
-    result, output = list(levels), problem.output
+    """Sums of an intermediate are finished before they lie in its home level, or in it where they may rest there."""
+    result, output, home = list(levels), problem.output, resident.level
     summed = set(problem.dimensions) - output.dimensions
     for index in range(sum_level(design, output.name) + 1, len(result)):
         if output.name in result[index].spatial.no_reuse:   # partial sums of each receiver would arrive by themselves
             result[index] = replace(result[index], spatial=_ones(result[index].spatial, summed))
-    inside = not holds_sums(design, home, output.name) and any(
-        holds_sums(design, level, output.name) for level in range(home))
+    inside = not resident.resting and any(output.name not in level.bypass for level in design.levels[:home])
     for index in range(home if inside else home + 1, len(result)):
         if strategy.sums == "in turn" and index > home:
             result[index] = _innermost(result[index], problem)

@@ -399,14 +399,14 @@ def test_layers_that_no_segment_can_have_are_refused() -> None:
     table: dict[str, Any] = {
         "bounds": [4.0], "known": [(1.0, [2.0])], "spaces": [[[(0, 1.0)]], [[(0, 1.0)]]], "output": 1, "linked": -1,
         "handed": 0, "inside": 0.0, "sums_room": inf, "read": 1.0, "write": 1.0, "words_per_cycle": 1.0,
-        "home_reads": [0.0, 0.0], "home_price": [0.0], "holds_sums": [False]}
+        "home_reads": [0.0, 0.0], "home_price": [0.0]}
     FusedSegment([SegmentLayer(**table)], [], 1.0, [])
     with pytest.raises(TypeError, match="None"):
         FusedSegment([None], [], 1.0, [])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="linked"):
         FusedSegment([SegmentLayer(**table | {"linked": 0, "handed": 1})], [], 1.0, [])
     for name, wrong in (("bounds", [-1.0]), ("bounds", [np.nan]), ("bounds", [2.0 ** 60]), ("known", [(1.0, [np.nan])]),
-                        ("output", 2), ("handed", 2), ("home_reads", [0.0]), ("holds_sums", [])):
+                        ("output", 2), ("handed", 2), ("home_reads", [0.0])):
         with pytest.raises(ValueError, match=name):
             SegmentLayer(**table | {name: wrong})
 

@@ -376,28 +376,39 @@ def test_each_rule_has_its_violation() -> None:
 IN_PARTS = {"inter_PEColumns_spatial": {"P": 2}, "Scratchpad": {"C": 2}}
 
 
-def test_an_intermediate_that_is_not_whole_is_refused() -> None:
+def test_an_operand_that_is_not_whole_or_an_intermediate_that_is_not_finished_is_refused() -> None:
     fused = group(CONV_1D, [("P", 4)], "P")
     first, second = fused.layers
     outside = replace(second, mappings={shape: mapping(shape, {"DRAM": {"C": 3}}) for shape in second.mappings})
     assert broken(replace(fused, layers=(first, outside))) == {"whole"}
+    spilled = replace(first, mappings={shape: mapping(shape, IN_PARTS) for shape in first.mappings})
+    assert broken(replace(fused, layers=(spilled, second))) == {"reduction"}
 
 
-def test_unfinished_sums_of_an_intermediate_may_rest_in_its_home() -> None:
+def test_unfinished_sums_of_an_intermediate_may_rest_in_a_home_that_adds_to_them() -> None:
     """They come back from there to be added to, and each part of a sum is copied there."""
-    fused = group(CONV_1D, [("P", 4)], "P")
+    fused, adding = group(CONV_1D, [("P", 4)], "P"), replace(hardware(), resting=frozenset({"Scratchpad"}))
     first, second = fused.layers
     resting = replace(first, mappings={shape: mapping(shape, IN_PARTS) for shape in first.mappings})
     apart = replace(fused, layers=(resting, second))
-    assert broken(apart) == set()
-    before, after = (evaluate_group(hardware(), one).layers[0].traffic for one in (fused, apart))
+    assert not group_violations(adding, apart)
+    before, after = (evaluate_group(adding, one).layers[0].traffic for one in (fused, apart))
     words, operations = 14 * 3, 14 * 3 * 3 * 2
     assert before["Scratchpad", "Outputs"] == GroupTraffic(updates=words)
     assert before["Accumulator", "Outputs"] == GroupTraffic(reads=operations - words + words, updates=operations)
     assert after["Scratchpad", "Outputs"] == GroupTraffic(reads=words, updates=2 * words)
     assert after["Accumulator", "Outputs"] == GroupTraffic(reads=operations - words + 2 * words, fills=words,
                                                            updates=operations)
-    assert live_words(hardware(), apart, 4) == live_words(hardware(), fused, 4)
+    assert live_words(adding, apart, 4) == live_words(adding, fused, 4)
+
+
+def test_sums_that_are_pooled_as_they_arrive_are_finished_before() -> None:
+    adding = replace(hardware(), resting=frozenset({"Scratchpad"}))
+    fused = pooled(3, "", WindowSlide(2, 2), [conv("first", C=2, M=3, P=12), conv("second", C=3, M=2, P=6)])
+    first, second = fused.layers
+    assert not group_violations(adding, fused)
+    apart = replace(first, mappings={shape: mapping(shape, IN_PARTS) for shape in first.mappings})
+    assert {one.constraint for one in group_violations(adding, replace(fused, layers=(apart, second)))} == {"reduction"}
 
 
 def test_sums_that_later_steps_add_to_do_not_leave_before() -> None:

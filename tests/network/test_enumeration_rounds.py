@@ -40,7 +40,7 @@ def run_of(network: str | Workload, design: str, gap: float | None = None) -> Pl
 def test_no_plan_with_other_segments_than_those_enumerated_promises_more(design: str) -> None:
     """The rest costs its bound; the layers of MobileNetV1 are one chain."""
     run = run_of("mobilenet_v1", design)
-    assert list_candidates(run, HopedSteps(run)) and not HopedSteps(run).unlisted()
+    assert list_candidates(run) and not HopedSteps(run).unlisted()
     assert run.promises
     price, (names,) = run.price, run.chains
     prices = {step.nodes: least for step, least in zip(
@@ -59,13 +59,12 @@ def test_no_plan_with_other_segments_than_those_enumerated_promises_more(design:
 
 def test_segments_are_enumerated_again_where_a_layer_is_known_better() -> None:
     run = run_of("gpt3_6b7_block", "gemmini_small")
-    assert list_candidates(run, HopedSteps(run))
+    assert list_candidates(run)
     before = {key: state.listed_for for key, state in run.known.items()}
-    assert list_candidates(run, HopedSteps(run))
-    assert before == {key: state.listed_for for key, state in run.known.items()}
+    assert list_candidates(run) and before == {key: state.listed_for for key, state in run.known.items()}
     name = next(state for state in run.known.values() if state.waiting).segment.nodes[0]
     run.bases[name] = replace(run.bases[name], inside=run.bases[name].inside / 2)
-    assert list_candidates(run, HopedSteps(run))
+    assert list_candidates(run)
     again = {key for key, state in run.known.items() if state.listed_for is not before[key]}
     assert again and all(name in run.known[key].segment.nodes for key in again)
 
@@ -74,7 +73,7 @@ def test_a_time_limit_that_is_over_leaves_one_segment_to_each_call(monkeypatch: 
     run = run_of("mobilenet_v1", "gemmini_small")
     monkeypatch.setattr(PlanningRun, "over_in", lambda *_: lambda: True)
     for count in range(1, 4):
-        assert not list_candidates(run, HopedSteps(run))
+        assert not list_candidates(run)
         assert sum(bool(state.listed_for) for state in run.known.values()) == count
 
 
@@ -83,7 +82,7 @@ def test_enumeration_ends_where_many_segments_bring_little_unless_a_gap_is_asked
         gap: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of("mobilenet_v1", "gemmini_small", gap)
     monkeypatch.setattr(planning, "LISTED", 5)  # the plan hoped for stays the same for more segments than these
-    assert list_candidates(run, HopedSteps(run))
+    assert list_candidates(run)
     assert run.listed_enough == (gap is None) and not HopedSteps(run).unlisted()
     listed = [state for state in run.known.values() if state.listed_for]
     run.listed_enough = False
@@ -91,5 +90,5 @@ def test_enumeration_ends_where_many_segments_bring_little_unless_a_gap_is_asked
     assert len(listed) % 5 == 0 or gap
     run.listed_enough = gap is None
     run.bases.update({name: replace(base, inside=base.inside / 2) for name, base in run.bases.items()})
-    assert list_candidates(run, HopedSteps(run))
+    assert list_candidates(run)
     assert (gap is None) == (listed == [state for state in run.known.values() if state.listed_for])
