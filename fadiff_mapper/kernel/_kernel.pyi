@@ -214,8 +214,7 @@ class SegmentLayer:
 
     def __init__(self, *, bounds: list[float], spaces: list[list[list[tuple[int, float]]]], output: int, linked: int,
                  handed: int, inside: float, known: list[tuple[float, list[float]]], sums_room: float, read: float,
-                 write: float, words_per_cycle: float, home_reads: list[float], home_price: list[float],
-                 holds_sums: list[bool]) -> None: ...
+                 write: float, words_per_cycle: float, home_reads: list[float], home_price: list[float]) -> None: ...
 
 class SegmentLink:
     """A link between two layers of segments; tables are by dimension of the producer."""
