@@ -55,8 +55,8 @@ class LayerBase:
     inside: float  # pJ of everything but the outermost level's accesses
     home_reads: dict[str, dict[str, float]]  # words that each level gives inwards: level -> data space -> words
     sums_room: float  # words of output that fit where sums are finished, all instances together
-    # mappings that tiles may be run like, the fastest first: the layer's own one; those of the layer with padded
-    # bounds, whose lanes tiles can fill where the whole layer cannot; and those that groups were found to have
+    # mappings that tiles may be run like, the fastest first: the layer's best one; its fastest ones, also with
+    # padded bounds, whose lanes tiles can fill where the whole layer cannot; and those that groups were found to have
     known: tuple[SideBySide, ...]
     costs: WordCosts
     whole: OperatingPoint  # energy and cycles of the best mapping, one run
@@ -65,7 +65,7 @@ class LayerBase:
 
 
 def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
-    """What estimates need of a layer's best mapping by itself, and of mappings with `padded` bounds."""
+    """What estimates need of a layer's best mapping by itself, and of fast ones, also with `padded` bounds."""
     levels = result.stats.levels
     accesses = {level["name"]: sum(space["energy_pj_total"] for space in level["dataspaces"].values())
                 for level in levels}

@@ -310,7 +310,7 @@ class Hardware:
     Attributes:
         arch: The architecture.
         tables: Energies in pJ per action, and areas.
-        resting: Names of the levels in which unfinished sums of an intermediate may rest that levels inside add up.
+        resting: Levels, by name, that may hold unfinished sums of an intermediate while levels inside add to them.
     """
 
     arch: Architecture
@@ -326,11 +326,21 @@ class Hardware:
 
 
 def hardware_of(specs: Sequence[Spec]) -> Hardware:
-    """The design of some layers; unfinished sums rest where it keeps outputs, if they take no more room than finished
-    ones."""
+    """The machine of a design, given with all layers that run on it.
+
+    Unfinished sums may rest in a level whose constraints bypass the output of no layer, if they take no more room there
+    than finished ones.
+    """
     arch = specs[0].arch
     return Hardware(arch, specs[0].tables, frozenset(
         level.name for index, level in enumerate(arch.levels) if all(
             spec.problem.output.name not in spec.constraints.levels[index].bypass
             and spec.problem.output.words(level.word_bits) == spec.problem.output.words(level.word_bits, partial=True)
             for spec in specs)))
+
+
+def sums_rest(hardware: Hardware, group: FusedGroup, index: int) -> bool:
+    """Whether unfinished sums of the intermediate that layer `index` makes may rest in its home: not where a pool takes
+    words as they arrive, which must be finished."""
+    return group.output_home(index) in hardware.resting and not any(
+        link.lies_pooled for link in group.links[index:index + 1])

@@ -10,8 +10,8 @@ mapping        there is no mapping for a tile, or it does not cover it
 level          a level is unknown, has several instances, or lies nowhere inside a level that keeps the tensor
 whole          an operand that stays is not whole at its level while its tile runs
 reduction      sums of an output are not finished where the next layer, or the next step, needs them; partial sums that
-               rest in a level further out may come back in any step, those of an intermediate from its home if the
-               design lets them rest there, unless words are pooled as they arrive
+               rest in a level further out may come back in any step, those of an intermediate from a home in which they
+               may rest (`sums_rest`)
 capacity       words that are live at once do not fit; the accumulator counts in its own words
 network        the architecture prices its wires, which fused groups do not model
 
@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead
+from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, sums_rest
 from fadiff_mapper.fusion.group_cost import (
     EvaluatedLayer,
     EvaluatedTile,
@@ -368,9 +368,8 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
         if link.stay.shares:
             yield from _divided_violations(hardware, link, dims, name, tile)
     summed, *further = tile.kept_levels(output)     # where no level inside the home keeps sums, they are added up there
-    rests = not any(link.lies_pooled for link in group.links[index:index + 1])
     finished = [home for at in [group.output_home(index)] if at and (home := hardware.level(at)) != summed
-                and not (rests and at in hardware.resting)]
+                and not sums_rest(hardware, group, index)]
     if step.shares_sums:
         rest = hardware.level(group.sums) if group.sums else summed
         size = tile.boxes.size[rest, tile.index(output), 0] if rest in (summed, *further) else 0

@@ -243,7 +243,7 @@ class LayerLeast:
     """What no mapping of a layer in a group undercuts. Sets of data spaces are bits."""
 
     def __init__(self, *, energy: float, cycles: float, written: float, made: float, done: float, filled: bool,
-                 fill: float, back: float, summing: list[tuple[float, float]], unfinished: float, rests: bool,
+                 fill: float, back: float, summing: list[tuple[float, float]], unfinished: float, resting: bool,
                  units: ProductUnits, through: int, brought: int, lasting: int, lasting_words: float,
                  once: list[float], inward: list[float]) -> None: ...
 

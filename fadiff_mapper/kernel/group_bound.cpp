@@ -443,7 +443,7 @@ struct Streamed {
     const ProductTile& smallest;
     Lanes room;                     // of the home
     double unfinished;              // sums that fit inside the home
-    double leaves;                  // words that come in at the cost of a sum that is put aside unfinished; infinite: none may
+    double aside;                   // words as costly as an unfinished sum that is put aside and comes back; infinite: none may
     bool beside;                    // whether one of the operands stays in the home
     bool slides;                    // whether windows slide over one operand that comes in anew, as `Product::slider` knows
     Mask uncut = mask_of(true);     // whether loops leave the points under windows whole
@@ -452,8 +452,8 @@ struct Streamed {
     mutable std::optional<Lanes> free;  // words in one tile with any units at work, once they were asked for
 
     Streamed(const Product& product, const ProductUnits& work, const ProductTile& tile, const ProductTile& smallest,
-             const Cuts& cuts, int index, Lanes room, double unfinished, double leaves, bool beside)
-        : product(product), work(work), tile(tile), smallest(smallest), room(room), unfinished(unfinished), leaves(leaves),
+             const Cuts& cuts, int index, Lanes room, double unfinished, double aside, bool beside)
+        : product(product), work(work), tile(tile), smallest(smallest), room(room), unfinished(unfinished), aside(aside),
           beside(beside), slides(product.slider >= 0 && (product.slider ? tile.second : tile.first)),
           used(lanes_of([](int lane) { return double(lane); }) < double(cuts.used)) {
         for (int loop = 0; loop < cuts.loops; ++loop) {
@@ -509,7 +509,7 @@ struct Streamed {
             own = larger(own, tile.lines[SUMMANDS] * where(each < NEVER, each));
         }
         Lanes least = select(apart, NEVER, smaller(stream.block(0), stream.block(1)));
-        if (leaves < NEVER) least = smaller(least, tile.one + tile.other + leaves * tile.lines[0] * tile.lines[1]);
+        if (aside < NEVER) least = smaller(least, tile.one + tile.other + aside * tile.lines[0] * tile.lines[1]);
         Lanes sums = select(high * wide > stream.unfinished, NEVER, stream.summed());
         if ((whole || windows) && (fits & used & (sums < least)).any()) {
             sums = lanes_of([&](int lane) {
@@ -608,7 +608,7 @@ static void inner_steps(const FusedSegment& segment, int loop, Cuts& cuts) {
 // The residencies of a product's operands that fit into the least room of any layer.
 static void list_stays(const Product& product, const ProductUnits& work, const ProductTile& tile, const ProductTile& smallest,
                        const Cuts& cuts, int index, const std::vector<Operand>& outside, Lanes least, Lanes room,
-                       double unfinished, double leaves, std::vector<ProductStay>& found) {
+                       double unfinished, double aside, std::vector<ProductStay>& found) {
     static const std::vector<Choice> none{{0, 0, true}};
     found.clear();
     const std::vector<Choice>& others = outside.size() > 1 ? outside[1].choices : none;
@@ -625,7 +625,7 @@ static void list_stays(const Product& product, const ProductUnits& work, const P
             if (passing)
                 stay.streamed.emplace(
                     product, work, tile.where_new(passing >> product.operands[0] & 1, passing >> product.operands[1] & 1),
-                    smallest, cuts, index, room - held, unfinished, leaves,
+                    smallest, cuts, index, room - held, unfinished, aside,
                     outside.size() > 1 && (one.stays || other.stays));
         }
 }
@@ -776,10 +776,11 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
         };
         const bool streams = own.units.known && !outside[index].empty();
         if (streams) {
-            // a sum of the last layer is written to the outermost level and comes back, one that rests in the home is there
-            const double aside = layer.write < layer.read ? 1 + layer.write / layer.read : 2;
+            // sums of the last layer go to the outermost level and come back; sums that rest in the home cost no words
+            const double spill = layer.write < layer.read ? 1 + layer.write / layer.read : 2;
+            const double aside = ends ? spill : own.resting ? 0 : NEVER;
             list_stays(*product, own.units, *largest, *smallest, cuts, index, outside[index], least, room[index],
-                       ends ? last.sums_room : own.unfinished, ends ? aside : own.rests ? 0 : NEVER, space.stays);
+                       ends ? last.sums_room : own.unfinished, aside, space.stays);
         }
         const Lanes spilled = order.spilled ? back : Lanes(0);
         Lanes with_any = 0;     // words from the outermost level with any units at work, or those that come in for certain

@@ -86,7 +86,7 @@ struct LayerLeast {
     double back = 0;                // pJ of a sum that comes back to where it is added to
     std::vector<std::pair<double, double>> summing; // cycles there, and cycles of a sum that comes back, by port
     double unfinished = 0;          // words of sums that fit where they need not be finished
-    bool rests = false;             // whether unfinished sums of the output may rest in the home
+    bool resting = false;           // whether unfinished sums of the output may rest in the home
     ProductUnits units;
     Spaces through = 0;             // operands that the home keeps in every mapping
     Spaces brought = 0;             // operands that an earlier layer may have brought

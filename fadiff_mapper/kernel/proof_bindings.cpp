@@ -180,7 +180,7 @@ void add_proofs(py::module_& module) {
               pair("written", &LayerLeast::written), pair("made", &LayerLeast::made), pair("done", &LayerLeast::done),
               pair("filled", &LayerLeast::filled), pair("fill", &LayerLeast::fill), pair("back", &LayerLeast::back),
               pair("summing", &LayerLeast::summing), pair("unfinished", &LayerLeast::unfinished),
-              pair("rests", &LayerLeast::rests), pair("units", &LayerLeast::units), pair("through", &LayerLeast::through), pair("brought", &LayerLeast::brought),
+              pair("resting", &LayerLeast::resting), pair("units", &LayerLeast::units), pair("through", &LayerLeast::through), pair("brought", &LayerLeast::brought),
               pair("lasting", &LayerLeast::lasting), pair("lasting_words", &LayerLeast::lasting_words), pair("once", &LayerLeast::once),
               pair("inward", &LayerLeast::inward));
     py::class_<GroupBound>(module, "GroupBound")

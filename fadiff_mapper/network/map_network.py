@@ -141,10 +141,12 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     limited = clock.limit is not None
     deadline = time.monotonic() + clock.left() + GRACE_S if limited else None
     ample = clock.left() * options.workers > AMPLE_S * len(missing)
+    # a resumed run has no proofs of the searches before it, and a time limit leaves bounds to the end
+    bounds = not (limited or saved.file)
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
         mapped = map_layers(wanted, layer_search(options, "full" if ample else "short"), stopped=clock.stopped,
-                            bounds=not (limited or saved.file), deadline=deadline,
+                            bounds=bounds, deadline=deadline,
                             on_end=None if calibrated else keep, before="quick" if limited else None)
     finally:
         saved.write()

@@ -631,7 +631,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         residents: The lasting tensors that lie in the home.
     """
     home, last = layers[0].home, segment.problems[-1]
-    usable, resting = hardware.arch.levels[home].usable, hardware.arch.levels[home].name in hardware.resting
+    usable = hardware.arch.levels[home].usable
     # a layer by itself is a tile; a lasting output is finished in each step
     dims = [dim for dim in cut_dims(segment) if not residents.made or dim in last.output.dimensions]
     dims = dims if segment.links else []
@@ -654,6 +654,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
         if key not in known.tables:
             base = LayerBase(0.0, {}, sums_room(layer.spec, len(hardware.arch.levels) - 1, inf),
                              (SideBySide(0.0, {}),), replace(costs, bandwidth=costs.most), NOTHING)
+            resting = made and hardware.arch.levels[home].name in hardware.resting
             table = layer_table(layer, problem, fill, lasting, read, brought, made, resting, cut)
             known.tables[key] = table, base, problem    # kept, so that no other problem takes over its identity
         table, base, _ = known.tables[key]
@@ -695,7 +696,7 @@ def layer_table(layer: LayerInGroup, problem: Problem, fill: float, lasting: Map
         read: The operands that lie in the home.
         brought: The operands that an earlier layer of the group reads, too.
         made: Whether its output stays in the home.
-        resting: Whether unfinished sums of such an output may rest there.
+        resting: Whether unfinished sums of that output may rest there.
         cut: The dimensions that shared loops may cut.
     """
     assert layer.least
@@ -715,7 +716,7 @@ def layer_table(layer: LayerInGroup, problem: Problem, fill: float, lasting: Map
                           if lasting.get(space.name) is False),
         filled=all(space.name in keep for space in outside), fill=fill, back=layer.least.back,
         summing=[(layer.done * cycles, each) for cycles, each in layer.least.summing],
-        unfinished=sums_room(layer.spec, layer.home, float(usable)), rests=made and resting,
+        unfinished=sums_room(layer.spec, layer.home, float(usable)), resting=resting,
         units=product_units(layer, problem, cut, {space.name for space in outside} <= keep, made and not resting),
         through=sum(1 << t for t in through),
         brought=sum(1 << t for t, space in enumerate(problem.dataspaces) if space.name in brought),

@@ -182,7 +182,7 @@ class PlanningRun:
     workload: Workload
     options: NetworkOptions
     results: tuple[Result, ...]  # mapping of every distinct layer by itself, chosen for the network
-    padded: Sequence[Sequence[Result]]  # for every distinct layer mappings of it with padded bounds
+    padded: Sequence[Sequence[Result]]  # for every distinct layer its mappings of `padded_layers`
     descended: DescendedNetwork | None
     clock: PlanningClock
     saved: Checkpoint

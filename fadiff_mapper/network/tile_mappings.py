@@ -35,6 +35,7 @@ import numpy as np
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
 from fadiff_mapper.fusion.estimates import sum_level
+from fadiff_mapper.fusion.fused_group import sums_rest
 from fadiff_mapper.fusion.group_cost import TileEvaluations
 from fadiff_mapper.fusion.tile_steps import resident_words, space_of
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
@@ -336,7 +337,7 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, sums_at: int 
     output, onwards = layer.problem.output.name, group.links[index:index + 1]
     if at := group.output_home(index):
         held.append(ResidentTile(output, hardware.level(at), any(link.written_whole for link in onwards), handed=True,
-                                 resting=at in hardware.resting and not any(link.lies_pooled for link in onwards),
+                                 resting=sums_rest(hardware, group, index),
                                  shares=tuple((hardware.level(level), dim, number) for link in onwards
                                               for level, dim, number in link.stay.shares)))
     elif sums_at is not None:
