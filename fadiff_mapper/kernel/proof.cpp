@@ -340,7 +340,7 @@ Prover::Words Prover::window_words(const Crossing& crossing, const double* tile)
     extents_.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r)
         step_[r] = space.move[r * dims_ + first.dim] * first.step, extents_[r] = extent(space.ranks[r], tile);
-    const double fresh = 1 - overlap(int(ranks), step_.data(), [&](int r) { return extents_[r]; }) / words;
+    const double fresh = 1 - overlap<double>(int(ranks), [&](int r) { return extents_[r] - std::abs(step_[r]); }) / words;
     const bool anywhere = crossing.neighbours && !placed();     // whether neighbours may be any number of tiles away
     double kept = anywhere;  // share of receivers that find the words of such a step at a neighbour
     near_.assign(crossing.apart.size() * ranks, 0.0);

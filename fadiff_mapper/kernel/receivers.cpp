@@ -190,12 +190,14 @@ void list_kinds(Grid& grid, bool with_hops, Tally& kinds) {
 
 void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, bool multicast, const double* last,
                   Grid& connected, Tally& kinds) {
-    if (!multicast) {
-        kinds.assign(1, {1, fan_out.fan, 0, 0});
-        return;
-    }
-    kinds.assign(1, {spatial_product(fan_out, fan_out.fanned & ~space.relevant), 1, 0, 0});
-    for (Dims left = fan_out.fanned & space.relevant; left;) {
+    Dims sharing = 0;   // dimensions of loops that share a rank
+    for (const Rank& rank : space.ranks)
+        if (const Dims looping = rank.dims & fan_out.fanned; multicast && looping & (looping - 1)) sharing |= looping;
+    const auto [size, groups] = multiply_groups(multicast, space.relevant, [&](Dims dims) {
+        return spatial_product(fan_out, dims & fan_out.fanned & ~sharing);
+    });
+    kinds.assign(1, {size, groups, 0, 0});
+    for (Dims left = sharing; left;) {
         // Dimensions connected with the first one that is left, by ranks that they share.
         Dims dims = left & -left, before = 0;
         while (dims != before) {
@@ -204,10 +206,6 @@ void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_
                 if (rank.dims & dims) dims |= rank.dims & left;
         }
         left &= ~dims;
-        if (!(dims & (dims - 1))) {  // one loop by itself: each of its iterations wants words of its own
-            for (Kind& kind : kinds) kind.scatter *= fan_out.spatial[*members(dims)];
-            continue;
-        }
         place_receivers(layer, space, fan_out, dims, last, connected);
         if (!connected.groups) {
             find_groups(connected, true);

@@ -93,11 +93,26 @@ void count_hops(Grid& grid);
 // hops of all of them together. Words stay 0.
 void list_kinds(Grid& grid, bool with_hops, Tally& kinds);
 
+// Groups of receivers that want the same words, all of one size: `scatter` groups of `multicast` receivers.
+template <typename Number>
+struct Groups {
+    Number multicast, scatter;
+};
+
+// Receivers along loops that share no rank of a data space: every loop of a `relevant` dimension multiplies the groups, as each of
+// its iterations wants words of its own, and every other loop their members. Without multicast every receiver is a group.
+// `product`: of the loops of some dimensions; of one mapping (double), or of eight (Lanes).
+template <typename Product>
+auto multiply_groups(bool multicast, Dims relevant, Product product) -> Groups<decltype(product(relevant))> {
+    if (!multicast) relevant = ~Dims(0);
+    return {product(~relevant), product(relevant)};
+}
+
 // Kinds of transfer of a word to all receivers, without their places: enough where nothing travels between neighbours and
 // no hops are counted. Words and hops stay 0. `last` as of `place_receivers`.
 //
-// Loops that share no rank differ in independent ranks, so that sizes of groups multiply: only receivers along loops of connected
-// ranks are placed together, in `connected`.
+// Sizes of groups along loops that share no rank multiply; receivers along loops connected by ranks are placed together, in
+// `connected`, and compared.
 void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, bool multicast, const double* last,
                   Grid& connected, Tally& kinds);
 

@@ -299,16 +299,15 @@ void ResidualWalk::remember(int at, int t, bool boxes) {
     bool subtracts = false;
     if (holds && held.filled) {
         std::vector<Position>& step = step_;
-        step.resize(ranks);
-        bool still = true;
+        step.resize(ranks), held.step.resize(ranks);
         for (int r = 0; r < ranks; ++r) {
             const Position twice = low_[r] + high_[r] - held.low[r] - held.high[r];
             step[r] = twice >= 0 ? (twice + 1) / 2 : -((1 - twice) / 2);
-            still &= step[r] == 0;
         }
-        subtracts = still || !held.moving || step == held.step;
+        const auto [still, slides] = compare_moves(ranks, step.data(), held.step.data(), held.moving);
+        subtracts = slides;
         if (!still) {
-            held.moving = subtracts;
+            held.moving = slides;
             held.step = step;
         }
     }
@@ -320,10 +319,9 @@ void ResidualWalk::remember(int at, int t, bool boxes) {
         words_[t] = 0;
         for (int box = 0; box < sent.count; ++box) words_[t] += volume(&sent.low[box * ranks], &sent.high[box * ranks], ranks);
     } else if (subtracts) {
-        double overlap = 1;
-        for (int r = 0; r < ranks; ++r)
-            overlap *= double(std::max<Position>(std::min(high_[r], held.high[r]) - std::max(low_[r], held.low[r]), 0));
-        words_[t] = words - overlap;
+        words_[t] = words - overlap<double>(ranks, [&](int r) {
+            return double(std::min(high_[r], held.high[r]) - std::max(low_[r], held.low[r]));
+        });
     } else if (boxes) {
         sent.clear(ranks);
         sent.add(low_.data(), high_.data());

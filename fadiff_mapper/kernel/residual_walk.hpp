@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "receivers.hpp"
+#include "window_walk.hpp"
 
 namespace fadiff {
 

@@ -180,17 +180,15 @@ unsigned lanes_countable(const Layer& layer, const Tiles& tiles) {
 void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, unsigned lanes,
                     Traffic& traffic) {
     for (int level = 0; level < layer.levels; ++level) {
-        const Lanes fan = tiles.fan[level];
         for (int t = 0; t < layer.tensors; ++t) {
             const DataSpace& space = layer.spaces[t];
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
             traffic.links[cell] = 0.0;
-            // Receivers that differ in a relevant dimension want different words, all others the same.
-            Lanes scatter = 1.0;
-            if (pack.spatial_dims(level))
-                scatter = layer.multicast[cell] ? spatial_product(layer, pack, level, space.relevant) : fan;
+            const auto [multicast, scatter] = multiply_groups(layer.multicast[cell], space.relevant, [&](Dims dims) {
+                return spatial_product(layer, pack, level, dims);
+            });
+            traffic.multicast[cell] = multicast;
             traffic.scatter[cell] = scatter;
-            traffic.multicast[cell] = pack.spatial_dims(level) ? fan / scatter : Lanes(1.0);
             traffic.words[cell] = traffic.wanted[cell] * scatter;
             // Receivers that hold nothing, such as the arithmetic, may take over the words of the call before.
             const bool any = with_hops || (layer.linked[cell] && !layer.held[cell]);

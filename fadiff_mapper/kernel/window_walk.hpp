@@ -11,11 +11,12 @@
 // loop further out than the innermost one that moves the tile always follows a step of that innermost loop, whose move
 // v remembers; comparing the two moves is enough.
 //
-// `SlidingTile` is this rule: for eight mappings at once, of which the demand is wanted (`traffic.cpp`), and for one, of which
-// deliveries are told apart (`walk_held`), as its receivers are counted one by one. `access_counts.demand` is the closed form
-// where at most one loop moves a window, and `smooth.window_steps` the differentiable one where several do.
-// tests/model/test_sliding_window_walk.py holds the first to the walk, and the walk to Timeloop's rule executed call by call;
-// tests/model/test_closed_forms.py the second.
+// `compare_moves` is this rule and `overlap` the words that were there; two walks call them. `SlidingTile` asks once a loop: for
+// eight mappings at once, of which the demand is wanted (`traffic.cpp`), and for one, of which deliveries are told apart
+// (`walk_held`), as its receivers are counted one by one. `ResidualWalk` asks call by call, as tiles of last runs are smaller.
+// `access_counts.demand` is the closed form where at most one loop moves a window, and `smooth.window_steps` the differentiable
+// one where several do. tests/model/test_sliding_window_walk.py holds the first to the walk, and the walk to Timeloop's rule
+// executed call by call; tests/model/test_closed_forms.py the second.
 
 #pragma once
 
@@ -34,11 +35,29 @@ Number move_ahead(Number step, Number& inside) {
     return move;
 }
 
-// Words of a tile that were there before a move [R]. `extent`: of the tile along a rank.
-template <typename Number, typename Extent>
-Number overlap(int ranks, const Number* move, Extent extent) {
+// A move of a tile. `still`: nothing moves. `slides`: the new words alone are delivered, none if nothing moves; else the whole tile.
+template <typename Truth>
+struct Motion {
+    Truth still, slides;
+};
+
+// A move m [R] after a step v [R], which is unset before the tile has `moved`, and after a move that differed from v.
+template <typename Number, typename Truth>
+Motion<Truth> compare_moves(int ranks, const Number* m, const Number* v, Truth moved) {
+    Truth still = moved | !moved, repeats = still;
+    for (int r = 0; r < ranks; ++r) {
+        still = still & (m[r] == Number(0));
+        repeats = repeats & (m[r] == v[r]);
+    }
+    const Truth slides = still | !moved | repeats;
+    return {still, slides};
+}
+
+// Words of a tile that were there before. `common`: points along a rank in both places of the tile, below 0 where these lie apart.
+template <typename Number, typename Common>
+Number overlap(int ranks, Common common) {
     Number words = 1.0;
-    for (int r = 0; r < ranks; ++r) words *= larger(extent(r) - absolute(move[r]), Number(0.0));
+    for (int r = 0; r < ranks; ++r) words *= larger(common(r), Number(0.0));
     return words;
 }
 
@@ -55,19 +74,15 @@ struct SlidingTile {
 
     // Words that a step of the next loop brings, which moves the tile by `move` [R]; 0 in mappings that have no such loop.
     Number brought(const Number* move, Truth present) {
-        Truth still = present, slides_on = present;
-        for (int r = 0; r < ranks; ++r) {
-            still = still & (move[r] == 0.0);
-            slides_on = slides_on & (move[r] == first[r]);
-        }
+        const auto [still, slides] = compare_moves(ranks, move, first, moved);
         const Truth moves = present & !still, begins = moves & !moved;
         if (any(begins)) {
-            const Number anew = words - overlap(ranks, move, [&](int r) { return extent[r]; });
+            const Number anew = words - overlap<Number>(ranks, [&](int r) { return extent[r] - absolute(move[r]); });
             for (int r = 0; r < ranks; ++r) first[r] = select(begins, move[r], first[r]);
             fresh = select(begins, anew, fresh);
             moved = moved | begins;
         }
-        return select(begins | (moves & slides_on), fresh, where(moves, words));
+        return select(moves & slides, fresh, where(moves, words));
     }
 };
 
