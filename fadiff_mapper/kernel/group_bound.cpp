@@ -388,18 +388,18 @@ struct Stream {
         const Slide &one = product.slides[0], &two = product.slides.back();
         const bool plane = product.slides.size() > 1;
         const double high = tile.under[0][lane], wide = plane ? tile.under[1][lane] : 1;
-        const double width = plane ? two.step : 1, halo = plane ? two.halo : 0, taps = one.taps * (plane ? two.taps : 1);
+        const double stride = plane ? two.step : 1, halo = plane ? two.halo : 0, taps = one.taps * (plane ? two.taps : 1);
         // words of one summand for each point of a block, under all taps, in the best shape; `slides`: whether both windows do
         const auto under = [&](double block, bool slides) {
             block = std::min(block, high * wide);
             const double most = std::min(high, block), fewest = std::min(std::max(block / wide, 1.0), most);
-            const double along = one.step * halo > 0 ? std::sqrt(width * one.halo * block / (one.step * halo)) : most;
+            const double along = one.step * halo > 0 ? std::sqrt(stride * one.halo * block / (one.step * halo)) : most;
             const double rows = std::min(std::max(along, fewest), most);
-            double words = (one.step * rows + one.halo) * (width * block / rows + halo);
+            double words = (one.step * rows + one.halo) * (stride * block / rows + halo);
             if (!slides)    // one of the windows slides, the other one comes in by taps
                 words = std::max(words, std::min(
                     two.visits * (block * one.step + one.halo * std::max(block / high, 1.0)),
-                    one.visits * (block * width + halo * std::max(block / wide, 1.0))));
+                    one.visits * (block * stride + halo * std::max(block / wide, 1.0))));
             return words / block;
         };
         if (least.lines[fixed][lane] < lines) return 0;
@@ -422,9 +422,9 @@ struct Stream {
             };
             consider(whole - line, false, true);    // all summands
             const double inner = std::sqrt(std::max(space - taps * line, 0.0)) - std::sqrt(one.halo * halo);
-            consider(inner > 0 ? inner * inner / (one.step * width) : 0, true, true);   // all taps
+            consider(inner > 0 ? inner * inner / (one.step * stride) : 0, true, true);   // all taps
             if (plane) {    // the taps of one window, or neither
-                consider((space - two.taps * line) / (width + halo / wide), true, true);
+                consider((space - two.taps * line) / (stride + halo / wide), true, true);
                 consider((space - one.taps * line) / (one.step + one.halo / high), true, true);
             }
             consider(space - line, true, !plane);
