@@ -879,8 +879,8 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
 }
 
 GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> layers, HomeLevel home,
-                       std::vector<LoopOrder> orders, std::vector<std::vector<int>> shared)
-    : segment_(segment), layers_(std::move(layers)), home_(home), orders_(std::move(orders)),
+                       std::vector<LoopOrder> orders, std::vector<std::pair<int, int>> alike, std::vector<std::vector<int>> shared)
+    : segment_(segment), layers_(std::move(layers)), home_(home), orders_(std::move(orders)), alike_(std::move(alike)),
       shared_(std::move(shared)) {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
         find_side_by_side(layers_[layer].units);
@@ -975,6 +975,36 @@ int GroupBound::choices_of(std::size_t layer, int tensor, const LoopOrder& order
     return int(found.size());
 }
 
+// Whether every group of a part is in another one, too. A loop of a single step may stand anywhere, and where none adds to sums in
+// several steps, none leave the chip: of orders of the same loops of several steps the first one stands for all in which no loop of
+// a single step lets sums rest. Of two dimensions that are alike, the first one has a loop of several steps if only one has.
+bool GroupBound::repeats(const GroupBox& part) const {
+    const LoopOrder& own = orders_[part.order];
+    const FusedLayer& last = segment_.layers.back();
+    for (const auto& [first, second] : alike_) {
+        const auto place = [&](int dim) { return std::find(own.dims.begin(), own.dims.end(), dim) - own.dims.begin(); };
+        if (part.least[place(first)] >= last.bounds[first] && part.most[place(second)] < last.bounds[second]) return true;
+    }
+    if (own.open) return false;
+    const auto adding = [&](int dim) { return !last.moves(last.output, dim); };
+    std::vector<int> looping;   // dimensions of loops that may have several steps, the outermost one first
+    for (std::size_t loop = 0; loop < own.dims.size(); ++loop)
+        if (part.least[loop] < last.bounds[own.dims[loop]]) looping.push_back(own.dims[loop]);
+    const bool adds = std::any_of(looping.begin(), looping.end(), adding);
+    if (looping.size() == own.dims.size() && (adds || !own.spilled)) return false;
+    const auto rests = [&](const std::vector<int>& dims) {  // whether sums wait for loops inside one that adds to them
+        return std::find_if_not(std::find_if(dims.begin(), dims.end(), adding), dims.end(), adding) != dims.end();
+    };
+    const bool stands = own.spilled || rests(own.dims) == rests(looping);   // for the others, unless an earlier one does
+    return std::any_of(orders_.begin() + 1, orders_.end(), [&](const LoopOrder& other) {
+        if (other.spilled ? !own.spilled : rests(other.dims) != rests(looping)) return false;
+        if (other.spilled == own.spilled ? stands && &other >= &own : adds) return false;
+        std::size_t at = 0;
+        for (const int dim : other.dims) at += at < looping.size() && looping[at] == dim;
+        return at == looping.size();
+    });
+}
+
 // The box of a part in two along a loop: by steps, or by tile sizes where all have as many steps.
 void GroupBound::halve(const GroupBox& part, std::size_t loop, std::vector<GroupPart>& found) const {
     const double bound = segment_.layers.back().bounds[orders_[part.order].dims[loop]];
@@ -1015,25 +1045,31 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
     // where that is known to raise none.
     const auto decide = [&](const std::vector<std::size_t>& some, int choices, const auto& choose) {
         if (some.empty()) return;
-        std::vector<std::vector<GroupPart>> chosen(choices);
+        std::vector<std::vector<GroupPart>> own(some.size());
         std::vector<double> value(some.size(), NEVER);
-        bounded_ += choices * segment_.layers.size();
         for (int choice = 0; choice < choices; ++choice) {
-            bool rises = false;
-            for (const std::size_t number : some)
-                choose(chosen[choice].emplace_back(GroupPart{GroupBox(parts[number])}), choice);
-            evaluate(chosen[choice]);
+            std::vector<GroupPart> chosen;
+            std::vector<std::size_t> of;    // which of the parts they belong to
             for (std::size_t i = 0; i < some.size(); ++i) {
-                value[i] = std::min(value[i], chosen[choice][i].price);
-                rises |= value[i] > best[some[i]];
+                GroupPart part{GroupBox(parts[some[i]])};
+                choose(part, choice);
+                if (!repeats(part)) chosen.push_back(std::move(part)), of.push_back(i);
             }
+            if (chosen.empty()) continue;
+            bounded_ += segment_.layers.size();
+            evaluate(chosen);
+            for (std::size_t k = 0; k < of.size(); ++k) {
+                value[of[k]] = std::min(value[of[k]], chosen[k].price);
+                own[of[k]].push_back(std::move(chosen[k]));
+            }
+            bool rises = false;
+            for (std::size_t i = 0; i < some.size(); ++i) rises |= value[i] > best[some[i]];
             if (!rises) return;
         }
         for (std::size_t i = 0; i < some.size(); ++i) {
             if (!(value[i] > best[some[i]])) continue;
             best[some[i]] = value[i];
-            found[some[i]].clear();
-            for (std::vector<GroupPart>& own : chosen) found[some[i]].push_back(std::move(own[i]));
+            found[some[i]] = std::move(own[i]);
         }
     };
     const auto where = [&](const auto& test) {
@@ -1104,7 +1140,8 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
                 own = std::move(halves);
             }
         }
-        std::move(own.begin(), own.end(), std::back_inserter(boxes));
+        std::copy_if(std::make_move_iterator(own.begin()), std::make_move_iterator(own.end()), std::back_inserter(boxes),
+                     [&](const GroupPart& box) { return !repeats(box); });
     }
     first.push_back(boxes.size());
     if (!boxes.empty()) evaluate(boxes);

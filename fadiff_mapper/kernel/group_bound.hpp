@@ -147,10 +147,11 @@ double price_of(const GroupPart& part, const Price& price);
 
 class GroupBound {
 public:
-    // `orders`: the first one is open. `shared`: for each link the dimensions of the last layer along which steps share
+    // `orders`: the first one is open. `alike`: pairs of dimensions of the last layer whose loops may change places, of which the
+    // first one comes first in all orders. `shared`: for each link the dimensions of the last layer along which steps share
     // words of the intermediate.
     GroupBound(const FusedSegment& segment, std::vector<LayerLeast> layers, HomeLevel home,
-               std::vector<LoopOrder> orders, std::vector<std::vector<int>> shared);
+               std::vector<LoopOrder> orders, std::vector<std::pair<int, int>> alike, std::vector<std::vector<int>> shared);
 
     // The least price of all parts; infinite where no group fits.
     double lower(const Price& price) const;
@@ -171,6 +172,7 @@ private:
     using Queue = std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>>;
 
     int choices_of(std::size_t layer, int tensor, const LoopOrder& order) const;
+    bool repeats(const GroupBox& part) const;
     void halve(const GroupBox& part, std::size_t loop, std::vector<GroupPart>& found) const;
     std::vector<std::vector<GroupPart>> divided(const std::vector<GroupPart>& parts);
     void rank(std::size_t place);
@@ -180,6 +182,7 @@ private:
     std::vector<std::optional<Product>> products_;  // by layer
     HomeLevel home_;
     std::vector<LoopOrder> orders_;
+    std::vector<std::pair<int, int>> alike_;
     std::vector<std::vector<int>> shared_;
     std::vector<GroupPart> parts_;
     std::vector<std::size_t> gone_;         // places of parts that were divided; these have no price

@@ -108,6 +108,7 @@ py::tuple search(Prover& prover, const std::vector<LevelLoops>& outer, double li
 std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, std::vector<LayerLeast> layers, double usable,
                                            const std::array<double, 3>& bandwidth,
                                            const std::vector<std::pair<std::vector<int>, bool>>& orders,
+                                           const std::vector<std::pair<int, int>>& alike,
                                            const std::vector<std::vector<int>>& shared) {
     const FusedLayer& last = segment.layers.back();
     need(layers.size() == segment.layers.size() && shared.size() == segment.links.size(), "layers, shared",
@@ -127,8 +128,11 @@ std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, std::vec
         for (int dim : dims) need(dim >= 0 && dim < last.dims(), "orders");
         found.push_back({dims, spilled, false});
     }
+    const std::vector<int>& looping = orders[0].first;
+    for (const auto& [first, second] : alike)
+        need(std::count(looping.begin(), looping.end(), first) && std::count(looping.begin(), looping.end(), second), "alike");
     return std::make_unique<GroupBound>(segment, std::move(layers), HomeLevel{usable, bandwidth[0], bandwidth[1], bandwidth[2]},
-                                        std::move(found), shared);
+                                        std::move(found), alike, shared);
 }
 
 std::size_t refine_bound(GroupBound& bound, double energy, double cycles, double bar, std::size_t most) {

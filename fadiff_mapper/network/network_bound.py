@@ -680,7 +680,7 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
             orders.append((order, False))
         if adding:
             orders.append((order, True))
-    return GroupBound(compiled.tables, tables, float(usable - residents.room), bandwidth, orders,
+    return GroupBound(compiled.tables, tables, float(usable - residents.room), bandwidth, orders, equal,
                       [[number[dim] for dim in dims if dim in own] for own in shared])
 
 

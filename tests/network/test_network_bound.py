@@ -170,7 +170,7 @@ def test_no_part_of_groups_is_above_a_group_in_it(network: str, design: str, rou
     given: list[tuple[list[tuple[list[int], bool]], list[list[int]]]] = []
 
     def made(*arguments: Any) -> GroupBound:
-        given.append(arguments[-2:])
+        given.append((arguments[-3], arguments[-1]))
         return GroupBound(*arguments)
     monkeypatch.setattr(network_bound, "GroupBound", made)
     run, random = odd_run(network, design) if network in ODD else bounded_run(network, design), Random(2)
@@ -478,7 +478,7 @@ def test_points_computed_again_are_no_work_in_full_tiles(tile: int, tmp_path: Pa
     given: list[Any] = []
 
     def made(*arguments: Any) -> GroupBound:
-        given.append(arguments[-2:])
+        given.append((arguments[-3], arguments[-1]))
         return GroupBound(*arguments)
     monkeypatch.setattr(network_bound, "GroupBound", made)
     design = tmp_path / "arch.yaml"
