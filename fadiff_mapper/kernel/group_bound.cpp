@@ -975,9 +975,9 @@ int GroupBound::choices_of(std::size_t layer, int tensor, const LoopOrder& order
     return int(found.size());
 }
 
-// Whether every group of a part is in another one, too. A loop of a single step may stand anywhere, and where none adds to sums in
-// several steps, none leave the chip: of orders of the same loops of several steps the first one stands for all in which no loop of
-// a single step lets sums rest. Of two dimensions that are alike, the first one has a loop of several steps if only one has.
+// Whether every group of a part is in another one, too. A loop of a single step may stand anywhere, and sums to which no loop of
+// several steps adds never leave the chip: of all orders whose loops of several steps stand in the same order, the first one is kept
+// that lets sums rest in the home only if these loops do. Of two dimensions that are alike, the first one is cut if only one is.
 bool GroupBound::repeats(const GroupBox& part) const {
     const LoopOrder& own = orders_[part.order];
     const FusedLayer& last = segment_.layers.back();
@@ -992,13 +992,13 @@ bool GroupBound::repeats(const GroupBox& part) const {
         if (part.least[loop] < last.bounds[own.dims[loop]]) looping.push_back(own.dims[loop]);
     const bool adds = std::any_of(looping.begin(), looping.end(), adding);
     if (looping.size() == own.dims.size() && (adds || !own.spilled)) return false;
-    const auto rests = [&](const std::vector<int>& dims) {  // whether sums wait for loops inside one that adds to them
+    const auto rests = [&](const std::vector<int>& dims) {  // whether sums wait while loops run inside one that adds to them
         return std::find_if_not(std::find_if(dims.begin(), dims.end(), adding), dims.end(), adding) != dims.end();
     };
-    const bool stands = own.spilled || rests(own.dims) == rests(looping);   // for the others, unless an earlier one does
+    const bool kept = own.spilled || rests(own.dims) == rests(looping);     // unless an earlier one is
     return std::any_of(orders_.begin() + 1, orders_.end(), [&](const LoopOrder& other) {
         if (other.spilled ? !own.spilled : rests(other.dims) != rests(looping)) return false;
-        if (other.spilled == own.spilled ? stands && &other >= &own : adds) return false;
+        if (other.spilled == own.spilled ? kept && &other >= &own : adds) return false;
         std::size_t at = 0;
         for (const int dim : other.dims) at += at < looping.size() && looping[at] == dim;
         return at == looping.size();

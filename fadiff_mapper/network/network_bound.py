@@ -72,7 +72,7 @@ most, where plans trade energy against cycles all along a hyperbola: a limit of 
 LOOPS = 5
 """Loops of a group at most that are divided by order: 120 orders. A limit of time."""
 
-MOST_WORK = 1_000_000
+MOST_WORK = 800_000
 """Layers of parts of groups, eight parts side by side, and parts and mappings of layers by themselves that are looked
 at unless a gap is asked for: a limit of time."""
 

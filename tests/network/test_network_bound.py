@@ -501,6 +501,70 @@ def test_points_computed_again_are_no_work_in_full_tiles(tile: int, tmp_path: Pa
     assert compared
 
 
+def convolutions(*layers: tuple[int, int, int], channels: int, size: int) -> Workload:
+    """A chain of convolutions of square images, each with its outputs, kernel and groups."""
+    modules = []
+    for outputs, kernel, groups in layers:
+        modules.append(nn.Conv2d(channels, outputs, kernel, padding=kernel // 2, groups=groups, bias=False))
+        channels = outputs
+    return load_network(nn.Sequential(*modules), torch.zeros(1, modules[0].in_channels, size, size))
+
+
+def made_bounds(run: PlanningRun, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[LeastGroup, tuple[Any, ...]]]:
+    """The groups of a network whose parts have a bound, with the arguments of this bound."""
+    given: list[tuple[Any, ...]] = []
+
+    def made(*arguments: Any) -> GroupBound:
+        given.append(arguments)
+        return GroupBound(*arguments)
+    monkeypatch.setattr(network_bound, "GroupBound", made)
+    least = least_of(run.workload, run.hardware, run.results, run.segments)
+    groups = {id(step.least): step.least for step in least.steps if isinstance(step.least, LeastGroup)}
+    for group in groups.values():
+        group.bound = group.parts()
+        if group.bound and group.segment.links:
+            yield group, given[-1]
+
+
+def test_rows_and_columns_of_a_square_layer_have_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of so many rows and all columns, and of all rows and so many columns, under windows of 3 x 3."""
+    run = bounded_run(convolutions((128, 3, 1), (128, 3, 1), channels=128, size=28), "gemmini_small")
+    (group, (*_, orders, alike, _)), = made_bounds(run, monkeypatch)
+    (rows, columns), last = *alike, group.segment.problems[-1]
+    channels, compared = last.dimensions.index("C"), 0
+    for tile in (1, 2, 4, 7, 13):
+        for summands in (16, 32):
+            for energy, cycles in ((group.point.energy_pj, inf), (inf, group.point.cycles), (
+                    group.point.energy_pj, group.point.cycles)):
+                prices = []
+                for cut in (rows, columns):
+                    sizes = [float({channels: summands, cut: tile}.get(dim, last.bounds[last.dimensions[dim]]))
+                             for dim in orders[0][0]]
+                    prices.append(kernel_parts.part_price(group.bound, 1, [0], [0], [(0, 0)] * 2, sizes, sizes,
+                                                          energy, cycles))
+                assert prices[0] == pytest.approx(prices[1], rel=1e-12)
+                compared += prices[0] < inf
+    assert compared > 10
+
+
+@pytest.mark.parametrize("design", ["eyeriss_like", "gemmini_small"])
+def test_orders_together_have_the_least_bound_of_all_orders(design: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop of a single step stands in one place only if all orders are bounded, and anywhere in one by itself."""
+    run = bounded_run(convolutions((64, 1, 1), (64, 3, 64), (128, 1, 1), channels=32, size=28), design)
+    compared = 0
+    for group, (*rest, orders, alike, shared) in made_bounds(run, monkeypatch):
+        for energy, cycles in ((1.0, inf), (inf, 1.0), (1.0, 1.0)):
+            prices = energy * group.point.energy_pj, cycles * group.point.cycles
+            least = []
+            for some, same in ((orders, alike), *(([order], []) for order in orders)):
+                bound = GroupBound(*rest, some, same, shared)
+                assert bound.refine(*prices, inf, 1_000_000) < 1_000_000
+                least.append(bound.lower(*prices))
+            assert least[0] == pytest.approx(min(least[1:]), rel=1e-9), group.segment.nodes
+            compared += len(orders) > 1
+    assert compared > 2
+
+
 def test_the_least_price_is_that_of_the_best_of_all_covers() -> None:
     """Layers by themselves 10 each, groups less the more layers they have, and a residual that one of them saves."""
     alone = {name: LeastLayer(10.0, 10.0, 110.0) for name in "abc"}
