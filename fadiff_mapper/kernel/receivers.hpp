@@ -99,13 +99,13 @@ struct Groups {
     Number multicast, scatter;
 };
 
-// Receivers along loops that share no rank of a data space: every loop of a `relevant` dimension multiplies the groups, as each of
-// its iterations wants words of its own, and every other loop their members. Without multicast every receiver is a group.
-// `product`: of the loops of some dimensions; of one mapping (double), or of eight (Lanes).
-template <typename Product>
-auto multiply_groups(bool multicast, Dims relevant, Product product) -> Groups<decltype(product(relevant))> {
-    if (!multicast) relevant = ~Dims(0);
-    return {product(~relevant), product(relevant)};
+// Receivers along loops that share no rank of a data space: every loop of a relevant dimension multiplies the groups, as each of its
+// iterations wants words of its own, and every other loop their members. Without multicast every receiver is a group.
+// `receivers`: the product of all these loops; `relevant()`: that of the relevant ones; of one mapping (double), or of eight (Lanes).
+template <typename Number, typename Relevant>
+Groups<Number> multiply_groups(bool multicast, Number receivers, Relevant relevant) {
+    const Number groups = multicast ? relevant() : receivers;
+    return {receivers / groups, groups};
 }
 
 // Kinds of transfer of a word to all receivers, without their places: enough where nothing travels between neighbours and

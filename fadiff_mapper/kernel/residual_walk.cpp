@@ -304,9 +304,9 @@ void ResidualWalk::remember(int at, int t, bool boxes) {
             const Position twice = low_[r] + high_[r] - held.low[r] - held.high[r];
             step[r] = twice >= 0 ? (twice + 1) / 2 : -((1 - twice) / 2);
         }
-        const auto [still, slides] = compare_moves(ranks, step.data(), held.step.data(), held.moving);
-        subtracts = slides;
-        if (!still) {
+        const auto [moves, slides] = compare_moves(ranks, step.data(), held.step.data(), held.moving, true);
+        subtracts = slides || !moves;
+        if (moves) {
             held.moving = slides;
             held.step = step;
         }

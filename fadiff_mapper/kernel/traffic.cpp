@@ -184,12 +184,14 @@ void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& ti
             const DataSpace& space = layer.spaces[t];
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
             traffic.links[cell] = 0.0;
-            const auto [multicast, scatter] = multiply_groups(layer.multicast[cell], space.relevant, [&](Dims dims) {
-                return spatial_product(layer, pack, level, dims);
-            });
-            traffic.multicast[cell] = multicast;
-            traffic.scatter[cell] = scatter;
-            traffic.words[cell] = traffic.wanted[cell] * scatter;
+            Groups<Lanes> groups{1.0, 1.0};
+            if (pack.spatial_dims(level))
+                groups = multiply_groups(layer.multicast[cell], tiles.fan[level], [&] {
+                    return spatial_product(layer, pack, level, space.relevant);
+                });
+            traffic.multicast[cell] = groups.multicast;
+            traffic.scatter[cell] = groups.scatter;
+            traffic.words[cell] = traffic.wanted[cell] * groups.scatter;
             // Receivers that hold nothing, such as the arithmetic, may take over the words of the call before.
             const bool any = with_hops || (layer.linked[cell] && !layer.held[cell]);
             unsigned differing = 0;  // lanes with such a loop

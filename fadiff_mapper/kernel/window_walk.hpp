@@ -35,22 +35,23 @@ Number move_ahead(Number step, Number& inside) {
     return move;
 }
 
-// A move of a tile. `still`: nothing moves. `slides`: the new words alone are delivered, none if nothing moves; else the whole tile.
+// A call that moves a tile: it delivers the new words if it `slides`, else the whole tile; and nothing if it does not move it.
 template <typename Truth>
 struct Motion {
-    Truth still, slides;
+    Truth moves, slides;
 };
 
-// A move m [R] after a step v [R], which is unset before the tile has `moved`, and after a move that differed from v.
+// A call by a move m [R] after a step v [R], which is unset before the tile has `moved`, and after a move that differed from v.
+// `present`: whether there is such a call.
 template <typename Number, typename Truth>
-Motion<Truth> compare_moves(int ranks, const Number* m, const Number* v, Truth moved) {
-    Truth still = moved | !moved, repeats = still;
+Motion<Truth> compare_moves(int ranks, const Number* m, const Number* v, Truth moved, Truth present) {
+    Truth still = present, repeats = present;
     for (int r = 0; r < ranks; ++r) {
         still = still & (m[r] == Number(0));
         repeats = repeats & (m[r] == v[r]);
     }
-    const Truth slides = still | !moved | repeats;
-    return {still, slides};
+    const Truth moves = present & !still, slides = moves & (repeats | !moved);
+    return {moves, slides};
 }
 
 // Words of a tile that were there before. `common`: points along a rank in both places of the tile, below 0 where these lie apart.
@@ -74,15 +75,15 @@ struct SlidingTile {
 
     // Words that a step of the next loop brings, which moves the tile by `move` [R]; 0 in mappings that have no such loop.
     Number brought(const Number* move, Truth present) {
-        const auto [still, slides] = compare_moves(ranks, move, first, moved);
-        const Truth moves = present & !still, begins = moves & !moved;
+        const auto [moves, slides] = compare_moves(ranks, move, first, moved, present);
+        const Truth begins = moves & !moved;
         if (any(begins)) {
             const Number anew = words - overlap<Number>(ranks, [&](int r) { return extent[r] - absolute(move[r]); });
             for (int r = 0; r < ranks; ++r) first[r] = select(begins, move[r], first[r]);
             fresh = select(begins, anew, fresh);
             moved = moved | begins;
         }
-        return select(moves & slides, fresh, where(moves, words));
+        return select(slides, fresh, where(moves, words));
     }
 };
 
