@@ -879,20 +879,28 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
 }
 
 GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> layers, HomeLevel home,
-                       std::vector<LoopOrder> orders, std::vector<std::pair<int, int>> alike, std::vector<std::vector<int>> shared)
-    : segment_(segment), layers_(std::move(layers)), home_(home), orders_(std::move(orders)), alike_(std::move(alike)),
-      shared_(std::move(shared)) {
+                       std::vector<LoopOrder> orders, const std::vector<std::pair<int, int>>& alike,
+                       std::vector<std::vector<int>> shared)
+    : segment_(segment), layers_(std::move(layers)), home_(home), orders_(std::move(orders)), shared_(std::move(shared)) {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
         find_side_by_side(layers_[layer].units);
         products_.emplace_back();
         if (layers_[layer].units.known) products_.back().emplace(segment.layers[layer]);
     }
-    GroupPart all;
-    for (std::size_t loop = 0; loop < orders_[0].dims.size(); ++loop) {
-        all.least[loop] = 1;
-        all.most[loop] = segment.layers.back().bounds[orders_[0].dims[loop]];
+    const std::vector<int>& dims = orders_[0].dims;
+    const std::vector<double>& bounds = segment.layers.back().bounds;
+    for (Loops64 several = 0; several < Loops64(1) << dims.size(); ++several) {     // loops of more than one step
+        const auto cut = [&](int dim) { return several >> (std::find(dims.begin(), dims.end(), dim) - dims.begin()) & 1; };
+        const bool mirrored = std::any_of(alike.begin(), alike.end(), [&](const std::pair<int, int>& pair) {
+            return cut(pair.first) && !cut(pair.second);
+        });
+        if (mirrored || std::any_of(dims.begin(), dims.end(), [&](int dim) { return cut(dim) && bounds[dim] < 2; })) continue;
+        GroupPart& part = parts_.emplace_back();
+        for (std::size_t loop = 0; loop < dims.size(); ++loop) {
+            part.least[loop] = cut(dims[loop]) ? 1 : bounds[dims[loop]];
+            part.most[loop] = bounds[dims[loop]] - cut(dims[loop]);
+        }
     }
-    parts_.push_back(all);
     evaluate(parts_);
 }
 
@@ -975,30 +983,26 @@ int GroupBound::choices_of(std::size_t layer, int tensor, const LoopOrder& order
     return int(found.size());
 }
 
-// Whether every group of a part is in another one, too. A loop of a single step may stand anywhere, and sums to which no loop of
-// several steps adds never leave the chip: of all orders whose loops of several steps stand in the same order, the first one is kept
-// that lets sums rest in the home only if these loops do. Of two dimensions that are alike, the first one is cut if only one is.
-bool GroupBound::repeats(const GroupBox& part) const {
+// Whether a part stands for all orders with the same loops of several steps in the same order. Loops of a single step take the
+// least room outside all others, or, if they add to sums, inside them, and sums then rest for no other loop; of such orders the
+// first one is taken. Sums to which no loop of several steps adds never leave the chip.
+bool GroupBound::stands_for_others(const GroupBox& part) const {
     const LoopOrder& own = orders_[part.order];
     const FusedLayer& last = segment_.layers.back();
-    for (const auto& [first, second] : alike_) {
-        const auto place = [&](int dim) { return std::find(own.dims.begin(), own.dims.end(), dim) - own.dims.begin(); };
-        if (part.least[place(first)] >= last.bounds[first] && part.most[place(second)] < last.bounds[second]) return true;
-    }
-    if (own.open) return false;
-    const auto adding = [&](int dim) { return !last.moves(last.output, dim); };
-    std::vector<int> looping;   // dimensions of loops that may have several steps, the outermost one first
+    std::vector<int> looping;   // dimensions of loops of several steps, the outermost one first
     for (std::size_t loop = 0; loop < own.dims.size(); ++loop)
         if (part.least[loop] < last.bounds[own.dims[loop]]) looping.push_back(own.dims[loop]);
-    const bool adds = std::any_of(looping.begin(), looping.end(), adding);
-    if (looping.size() == own.dims.size() && (adds || !own.spilled)) return false;
-    const auto rests = [&](const std::vector<int>& dims) {  // whether sums wait while loops run inside one that adds to them
-        return std::find_if_not(std::find_if(dims.begin(), dims.end(), adding), dims.end(), adding) != dims.end();
+    const auto adding = [&](int dim) { return !last.moves(last.output, dim); };
+    const auto place = [&](int dim) {
+        return std::find(looping.begin(), looping.end(), dim) != looping.end() ? 1 : adding(dim) ? 2 : 0;
     };
-    const bool kept = own.spilled || rests(own.dims) == rests(looping);     // unless an earlier one is
-    return std::any_of(orders_.begin() + 1, orders_.end(), [&](const LoopOrder& other) {
-        if (other.spilled ? !own.spilled : rests(other.dims) != rests(looping)) return false;
-        if (other.spilled == own.spilled ? kept && &other >= &own : adds) return false;
+    const auto least_room = [&](const LoopOrder& order) {
+        return std::is_sorted(order.dims.begin(), order.dims.end(), [&](int a, int b) { return place(a) < place(b); });
+    };
+    const bool adds = std::any_of(looping.begin(), looping.end(), adding), placed = least_room(own);
+    return std::none_of(orders_.begin() + 1, orders_.end(), [&](const LoopOrder& other) {
+        if (!least_room(other) || (other.spilled != own.spilled && (adds || other.spilled))) return false;
+        if (other.spilled == own.spilled && placed && &other >= &own) return false;
         std::size_t at = 0;
         for (const int dim : other.dims) at += at < looping.size() && looping[at] == dim;
         return at == looping.size();
@@ -1041,8 +1045,8 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
         }
         best.push_back(wide ? part.price * (1 + HIGHER) : -1);
     }
-    // Divides some parts by a choice, `choose(part, choice)`, where that raises the price more than all choices before; ends
-    // where that is known to raise none.
+    // Divides some parts by a choice, where that raises the price more than all choices before; ends where that is known to raise
+    // none. `choose(part, choice)`: whether the choice is open to a part, which then takes it.
     const auto decide = [&](const std::vector<std::size_t>& some, int choices, const auto& choose) {
         if (some.empty()) return;
         std::vector<std::vector<GroupPart>> own(some.size());
@@ -1052,8 +1056,7 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
             std::vector<std::size_t> of;    // which of the parts they belong to
             for (std::size_t i = 0; i < some.size(); ++i) {
                 GroupPart part{GroupBox(parts[some[i]])};
-                choose(part, choice);
-                if (!repeats(part)) chosen.push_back(std::move(part)), of.push_back(i);
+                if (choose(part, choice)) chosen.push_back(std::move(part)), of.push_back(i);
             }
             if (chosen.empty()) continue;
             bounded_ += segment_.layers.size();
@@ -1090,6 +1093,7 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
                 part.least[loop] = before.least[place];
                 part.most[loop] = before.most[place];
             }
+            return stands_for_others(part);
         });
     }
     for (std::size_t loop = 0; !order.open && loop < loops; ++loop)
@@ -1102,8 +1106,7 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
             decide(where([&](std::size_t number) { return parts[number].least[loop] < bound; }), 2,
                    [&](GroupPart& part, int stays) {
                 (stays ? part.kept : part.again)[link] |= bit;
-                // a single step leaves nothing to stay; that case is among those made again
-                if (stays) part.most[loop] = std::min(part.most[loop], bound - 1);
+                return true;
             });
             break;
         }
@@ -1117,6 +1120,7 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
                 if (!choices) choices = choices_of(layer, t, order);
                 decide(crowded, choices, [&, place = slot](GroupPart& part, int choice) {
                     part.stays[layer][place] = std::uint8_t(choice + 1);
+                    return true;
                 });
             }
             ++slot;
@@ -1140,8 +1144,7 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
                 own = std::move(halves);
             }
         }
-        std::copy_if(std::make_move_iterator(own.begin()), std::make_move_iterator(own.end()), std::back_inserter(boxes),
-                     [&](const GroupPart& box) { return !repeats(box); });
+        std::move(own.begin(), own.end(), std::back_inserter(boxes));
     }
     first.push_back(boxes.size());
     if (!boxes.empty()) evaluate(boxes);

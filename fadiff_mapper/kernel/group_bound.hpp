@@ -147,11 +147,12 @@ double price_of(const GroupPart& part, const Price& price);
 
 class GroupBound {
 public:
-    // `orders`: the first one is open. `alike`: pairs of dimensions of the last layer whose loops may change places, of which the
-    // first one comes first in all orders. `shared`: for each link the dimensions of the last layer along which steps share
+    // `orders`: the first one is open. `alike`: pairs of dimensions of the last layer whose loops may change places; the first one
+    // comes first in all orders. `shared`: for each link the dimensions of the last layer along which steps share
     // words of the intermediate.
     GroupBound(const FusedSegment& segment, std::vector<LayerLeast> layers, HomeLevel home,
-               std::vector<LoopOrder> orders, std::vector<std::pair<int, int>> alike, std::vector<std::vector<int>> shared);
+               std::vector<LoopOrder> orders, const std::vector<std::pair<int, int>>& alike,
+               std::vector<std::vector<int>> shared);
 
     // The least price of all parts; infinite where no group fits.
     double lower(const Price& price) const;
@@ -172,7 +173,7 @@ private:
     using Queue = std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>>;
 
     int choices_of(std::size_t layer, int tensor, const LoopOrder& order) const;
-    bool repeats(const GroupBox& part) const;
+    bool stands_for_others(const GroupBox& part) const;
     void halve(const GroupBox& part, std::size_t loop, std::vector<GroupPart>& found) const;
     std::vector<std::vector<GroupPart>> divided(const std::vector<GroupPart>& parts);
     void rank(std::size_t place);
@@ -182,7 +183,6 @@ private:
     std::vector<std::optional<Product>> products_;  // by layer
     HomeLevel home_;
     std::vector<LoopOrder> orders_;
-    std::vector<std::pair<int, int>> alike_;
     std::vector<std::vector<int>> shared_;
     std::vector<GroupPart> parts_;
     std::vector<std::size_t> gone_;         // places of parts that were divided; these have no price
@@ -190,7 +190,7 @@ private:
     std::map<Decisions, Queue> waiting_;    // parts that may be divided, by their decisions, the least price first
     double whole_ = 0;                      // the least price of the others
     std::map<std::tuple<int, std::size_t, int>, int> choices_;  // residencies by order, layer and operand, as far as asked for
-    std::size_t bounded_ = 0;   // layers of parts, eight parts side by side; also of those that need not be bounded
+    std::size_t bounded_ = 0;   // layers of parts, eight parts side by side
 };
 
 }  // namespace fadiff

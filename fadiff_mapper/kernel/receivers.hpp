@@ -99,9 +99,10 @@ struct Groups {
     Number multicast, scatter;
 };
 
-// Receivers along loops that share no rank of a data space: every loop of a relevant dimension multiplies the groups, as each of its
-// iterations wants words of its own, and every other loop their members. Without multicast every receiver is a group.
-// `receivers`: the product of all these loops; `relevant()`: that of the relevant ones; of one mapping (double), or of eight (Lanes).
+// Receivers along loops that share no rank of a data space: every loop of a relevant dimension multiplies the groups, as each of
+// its iterations wants words of its own, and every other loop their members. Without multicast every receiver is a group.
+// `receivers`: the product of all these loops; `relevant()`: that of the relevant ones; of one mapping (double), or of eight
+// (Lanes).
 template <typename Number, typename Relevant>
 Groups<Number> multiply_groups(bool multicast, Number receivers, Relevant relevant) {
     const Number groups = multicast ? relevant() : receivers;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "window_walk.hpp"
+
 namespace fadiff {
 
 // Words of a box.

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "receivers.hpp"
-#include "window_walk.hpp"
 
 namespace fadiff {
 

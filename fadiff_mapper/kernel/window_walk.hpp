@@ -11,9 +11,10 @@
 // loop further out than the innermost one that moves the tile always follows a step of that innermost loop, whose move
 // v remembers; comparing the two moves is enough.
 //
-// `compare_moves` is this rule and `overlap` the words that were there; two walks call them. `SlidingTile` asks once a loop: for
-// eight mappings at once, of which the demand is wanted (`traffic.cpp`), and for one, of which deliveries are told apart
-// (`walk_held`), as its receivers are counted one by one. `ResidualWalk` asks call by call, as tiles of last runs are smaller.
+// `compare_moves` is this rule and `overlap` the words that were there; two walks, and the bounds of proofs, call them.
+// `SlidingTile` asks once a loop: for eight mappings at once, of which the demand is wanted (`traffic.cpp`), and for one, of which
+// deliveries are told apart (`walk_held`), as its receivers are counted one by one. `ResidualWalk` asks call by call, as tiles of
+// last runs are smaller.
 // `access_counts.demand` is the closed form where at most one loop moves a window, and `smooth.window_steps` the differentiable
 // one where several do. tests/model/test_sliding_window_walk.py holds the first to the walk, and the walk to Timeloop's rule
 // executed call by call; tests/model/test_closed_forms.py the second.
@@ -54,7 +55,7 @@ Motion<Truth> compare_moves(int ranks, const Number* m, const Number* v, Truth m
     return {moves, slides};
 }
 
-// Words of a tile that were there before. `common`: points along a rank in both places of the tile, below 0 where these lie apart.
+// Words of a tile that were there before. `common`: points along a rank in both places of the tile, below 0 where they lie apart.
 template <typename Number, typename Common>
 Number overlap(int ranks, Common common) {
     Number words = 1.0;

@@ -501,11 +501,12 @@ def test_points_computed_again_are_no_work_in_full_tiles(tile: int, tmp_path: Pa
     assert compared
 
 
-def convolutions(*layers: tuple[int, int, int], channels: int, size: int) -> Workload:
-    """A chain of convolutions of square images, each with its outputs, kernel and groups."""
+def convolutions(*layers: tuple[int, int, int, int], channels: int, size: int) -> Workload:
+    """A chain of convolutions of square images, each with its outputs, kernel, stride and groups."""
     modules = []
-    for outputs, kernel, groups in layers:
-        modules.append(nn.Conv2d(channels, outputs, kernel, padding=kernel // 2, groups=groups, bias=False))
+    for outputs, kernel, stride, groups in layers:
+        padding = kernel % 2 * (kernel // 2)
+        modules.append(nn.Conv2d(channels, outputs, kernel, stride, padding, groups=groups, bias=False))
         channels = outputs
     return load_network(nn.Sequential(*modules), torch.zeros(1, modules[0].in_channels, size, size))
 
@@ -528,7 +529,7 @@ def made_bounds(run: PlanningRun, monkeypatch: pytest.MonkeyPatch) -> Iterator[t
 
 def test_rows_and_columns_of_a_square_layer_have_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of so many rows and all columns, and of all rows and so many columns, under windows of 3 x 3."""
-    run = bounded_run(convolutions((128, 3, 1), (128, 3, 1), channels=128, size=28), "gemmini_small")
+    run = bounded_run(convolutions((128, 3, 1, 1), (128, 3, 1, 1), channels=128, size=28), "gemmini_small")
     (group, (*_, orders, alike, _)), = made_bounds(run, monkeypatch)
     (rows, columns), last = *alike, group.segment.problems[-1]
     channels, compared = last.dimensions.index("C"), 0
@@ -547,10 +548,22 @@ def test_rows_and_columns_of_a_square_layer_have_the_same_bound(monkeypatch: pyt
     assert compared > 10
 
 
-@pytest.mark.parametrize("design", ["eyeriss_like", "gemmini_small"])
-def test_orders_together_have_the_least_bound_of_all_orders(design: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop of a single step stands in one place only if all orders are bounded, and anywhere in one by itself."""
-    run = bounded_run(convolutions((64, 1, 1), (64, 3, 64), (128, 1, 1), channels=32, size=28), design)
+WIDER = ((64, 1, 1, 1), (64, 3, 1, 64), (128, 1, 1, 1))
+SKIPPING = ((32, 1, 1, 1), (32, 2, 2, 1), (64, 1, 1, 1))   # the last row and column of the first layer are not read
+
+
+@pytest.mark.parametrize(("layers", "size", "design"), [
+    (WIDER, 28, "eyeriss_like"), (WIDER, 28, "gemmini_small"), (SKIPPING, 7, "gemmini_small"),
+    (SKIPPING, 7, "eyeriss_like")])
+def test_all_orders_together_are_not_above_one_of_them(layers: Any, size: int, design: str, tmp_path: Path,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of a single step have one place if all orders are bounded, and that of the order if it is by itself."""
+    file = tmp_path / "arch.yaml"
+    text = bundled_files.find(f"arch/{design}").read_text()
+    if layers == SKIPPING:  # with little room
+        text = text.replace("depth: 512", "depth: 80").replace("depth: 128", "depth: 8")
+    file.write_text(text)
+    run = bounded_run(convolutions(*layers, channels=32 if layers == WIDER else 8, size=size), str(file))
     compared = 0
     for group, (*rest, orders, alike, shared) in made_bounds(run, monkeypatch):
         for energy, cycles in ((1.0, inf), (inf, 1.0), (1.0, 1.0)):
@@ -560,7 +573,7 @@ def test_orders_together_have_the_least_bound_of_all_orders(design: str, monkeyp
                 bound = GroupBound(*rest, some, same, shared)
                 assert bound.refine(*prices, inf, 1_000_000) < 1_000_000
                 least.append(bound.lower(*prices))
-            assert least[0] == pytest.approx(min(least[1:]), rel=1e-9), group.segment.nodes
+            assert least[0] <= min(least[1:]) * (1 + 1e-9), group.segment.nodes
             compared += len(orders) > 1
     assert compared > 2
 
