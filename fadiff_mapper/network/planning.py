@@ -454,6 +454,8 @@ def list_candidates(run: PlanningRun, hoped: HopedSteps | None = None) -> bool:
                 if run.promises and run.options.gap is None and listed % LISTED == 0:
                     before, reached = reached, hoped.enumerated()
                     run.listed_enough = reached > before * (1 - WORTH)
+                    if run.listed_enough:
+                        return True
     return True
 
 
