@@ -55,17 +55,17 @@ struct Cuts {
 // The residencies of an operand: in no step, or from one step to the next along more and more of the loops that share
 // words of it, the innermost first. In an open order each of the loops may be the innermost one. `brought`: whether an
 // earlier layer may have brought it, so that it is there in a tile's room; `only`: the number of the only one to list, from 1
-// on, or 0.
-static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* small, const LoopCut* large, int loops,
-                         bool open, bool brought, int only, std::vector<Choice>& found) {
+// on, or 0; `last`: the smallest cuts of the last layer.
+static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* small, const LoopCut* large,
+                         const LoopCut* last, int loops, bool open, bool brought, int only, std::vector<Choice>& found) {
     found.clear();
     int number = 0;
     const auto listed = [&] { return ++number == only || !only; };
-    if (brought && listed()) found.push_back({0, held(layer, tensor, small, loops, 0), true});
+    if (brought && listed()) found.push_back({0, held(layer, tensor, small, loops, 0, nullptr, last), true});
     if (listed()) found.push_back({fetched(layer, tensor, large, loops, 0, false), 0, false});
     if (open) {
         if (listed()) found.push_back({fetched(layer, tensor, large, loops, ~Loops64(0), false),
-                                       held(layer, tensor, small, loops, 0), true});
+                                       held(layer, tensor, small, loops, 0, nullptr, last), true});
         return;
     }
     Loops64 across = 0;
@@ -74,14 +74,14 @@ static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* sma
         if (dim >= 0 && layer.moves(tensor, dim) && layer.rank_of(tensor, dim).terms.size() < 2) continue;
         across |= Loops64(1) << loop;
         if (listed()) found.push_back({fetched(layer, tensor, large, loops, across, false),
-                                       held(layer, tensor, small, loops, across), true});
+                                       held(layer, tensor, small, loops, across, nullptr, last), true});
     }
 }
 
 // The operands of a layer from outside, with the residencies that they may have; words that those decided take in the home
 // are added to `taken`.
-static void list_operands(const FusedLayer& layer, const LoopCut* small, const LoopCut* large, int loops, bool open,
-                          Spaces brought, Spaces lasting, const std::array<std::uint8_t, 2>& decided, Lanes& taken,
+static void list_operands(const FusedLayer& layer, const LoopCut* small, const LoopCut* large, const LoopCut* last, int loops,
+                          bool open, Spaces brought, Spaces lasting, const std::array<std::uint8_t, 2>& decided, Lanes& taken,
                           std::vector<Operand>& found) {
     std::size_t count = 0;
     for (int t = 0; t < int(layer.spaces.size()); ++t) {
@@ -92,7 +92,7 @@ static void list_operands(const FusedLayer& layer, const LoopCut* small, const L
         const bool shares = brought >> t & 1;
         ++count;
         operand.tensor = t;
-        list_choices(layer, t, small, large, loops, open, shares, own, operand.choices);
+        list_choices(layer, t, small, large, last, loops, open, shares, own, operand.choices);
         if (!own) continue;
         Choice& only = operand.choices[0];
         if (!shares || own > 1) taken += only.held;     // what was brought lies there for some layers
@@ -663,7 +663,7 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
         const FusedLayer& layer = segment.layers[index];
         const FusedLink& link = segment.links[index];
         const LoopCut* own = cuts.smallest(index);
-        const Lanes lying = held(layer, layer.output, own, loops, kept[index], &link);
+        const Lanes lying = held(layer, layer.output, own, loops, kept[index], &link, last_small);
         Lanes rest = kept[index] ? lying : Lanes(0);
         for (int loop = 0; loop < loops; ++loop) {
             if (kept[index] != 1 << loop || own[loop].dim < 0) continue;
@@ -679,7 +679,7 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
     }
     outside.resize(count);
     for (int index = 0; index < count; ++index)
-        list_operands(segment.layers[index], cuts.smallest(index), cuts.largest(index), loops, order.open,
+        list_operands(segment.layers[index], cuts.smallest(index), cuts.largest(index), last_small, loops, order.open,
                       layers[index].brought, layers[index].lasting, decided.stays[index], resting, outside[index]);
     Lanes rounds = 1, sums = 1;     // rounds of the loops that add to sums, and words of these that stay
     Lanes first = 1;                // the part of the work in the first one; 0 in a box of several
@@ -697,7 +697,7 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
     home_sums = home_sums && !order.spilled && !order.open;
     Box tile;
     largest_tile(last, last_small, loops, tile.lanes);
-    if (home_sums) resting += held(last, last.output, last_small, loops, adding);
+    if (home_sums) resting += held(last, last.output, last_small, loops, adding, nullptr, last_small);
     else if (!order.spilled && !order.open) sums = volume(last.spaces[last.output], tile.lanes);
     Lanes least = NEVER;
     for (Lanes& own : room) own = own - resting, least = smaller(least, own);
@@ -979,13 +979,13 @@ int GroupBound::choices_of(std::size_t layer, int tensor, const LoopOrder& order
     for (std::size_t loop = 0; loop < loops; ++loop) sizes.lanes[loop] = 1;
     cut_layers(segment_, order.dims, sizes.lanes, std::vector<Loops64>(segment_.links.size(), 0), cuts.data(), true);
     const LoopCut* own = cuts.data() + layer * loops;
-    list_choices(segment_.layers[layer], tensor, own, own, int(loops), false, layers_[layer].brought >> tensor & 1, 0, found);
+    list_choices(segment_.layers[layer], tensor, own, own, own, int(loops), false, layers_[layer].brought >> tensor & 1, 0, found);
     return int(found.size());
 }
 
-// Whether a part stands for all orders with the same loops of several steps in the same order. Loops of a single step take the
-// least room outside all others, or, if they add to sums, inside them, and sums then rest for no other loop; of such orders the
-// first one is taken. Sums to which no loop of several steps adds never leave the chip.
+// Whether a part stands for all orders with the same loops of several steps in the same order: loops of a single step are outside
+// these, or, if they add to sums, inside, so that sums rest in the home for no other loop. Of such orders the first one is taken.
+// Unfinished sums to which no loop of several steps adds never leave the chip.
 bool GroupBound::stands_for_others(const GroupBox& part) const {
     const LoopOrder& own = orders_[part.order];
     const FusedLayer& last = segment_.layers.back();

@@ -147,8 +147,8 @@ double price_of(const GroupPart& part, const Price& price);
 
 class GroupBound {
 public:
-    // `orders`: the first one is open. `alike`: pairs of dimensions of the last layer whose loops may change places; the first one
-    // comes first in all orders. `shared`: for each link the dimensions of the last layer along which steps share
+    // `orders`: the first one is open. `alike`: all pairs of dimensions of the last layer whose loops may change places; the
+    // first one comes first in all orders. `shared`: for each link the dimensions of the last layer along which steps share
     // words of the intermediate.
     GroupBound(const FusedSegment& segment, std::vector<LayerLeast> layers, HomeLevel home,
                std::vector<LoopOrder> orders, const std::vector<std::pair<int, int>>& alike,

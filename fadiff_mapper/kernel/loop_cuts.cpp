@@ -123,13 +123,18 @@ Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loop
     return words;
 }
 
-Lanes held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across, const FusedLink* link) {
+Lanes held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across, const FusedLink* link,
+           const LoopCut* last) {
     Box box;
     Lanes* extents = box.lanes;
     std::copy(layer.bounds.begin(), layer.bounds.end(), extents);
     bool outlives = false;  // kept along an outer loop: the inner ones walk through all of it
     for (int loop = 0; loop < loops; ++loop) {
-        if (cuts[loop].dim >= 0 && !outlives) extents[cuts[loop].dim] = link ? cuts[loop].needed : cuts[loop].largest();
+        if (cuts[loop].dim >= 0 && (!outlives || last)) {
+            Lanes& extent = extents[cuts[loop].dim];
+            const Lanes tile = link ? cuts[loop].needed : cuts[loop].largest();
+            extent = outlives ? select(last[loop].steps > 1.0, extent, smaller(tile, extent)) : tile;
+        }
         outlives = outlives || across >> loop & 1;
     }
     if (!link) return volume(layer.spaces[tensor], extents);

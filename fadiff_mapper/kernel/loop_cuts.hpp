@@ -57,9 +57,10 @@ Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loop
 // Words of a box of some extents, without those that strides leave out, or fewer.
 Lanes distinct_words(const DataSpace& space, const Lanes* extents);
 
-// Words that lie there at once while a data space stays; with the link that leads out, the next layer's needs count.
+// Words that lie there at once while a data space stays; with the link that leads out, the next layer's needs count. `last`: the
+// last layer's cuts; its loops of a single step may then stand anywhere, and the words are the least of all such places.
 Lanes held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across,
-           const FusedLink* link = nullptr);
+           const FusedLink* link = nullptr, const LoopCut* last = nullptr);
 
 // Words of an intermediate that stay live while the other layers run: none without a retaining loop, the halo of
 // consecutive steps if the innermost loop is the only one, else all that lies there.
