@@ -58,7 +58,8 @@ Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loop
 Lanes distinct_words(const DataSpace& space, const Lanes* extents);
 
 // Words that lie there at once while a data space stays; with the link that leads out, the next layer's needs count. `last`: the
-// last layer's cuts; its loops of a single step may then stand anywhere, and the words are the least of all such places.
+// last layer's cuts; its loops of a single step, along which nothing stays, may then stand anywhere, and the words are the least of
+// all such places.
 Lanes held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across,
            const FusedLink* link = nullptr, const LoopCut* last = nullptr);
 
