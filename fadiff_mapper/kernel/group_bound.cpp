@@ -61,11 +61,11 @@ static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* sma
     found.clear();
     int number = 0;
     const auto listed = [&] { return ++number == only || !only; };
-    if (brought && listed()) found.push_back({0, held(layer, tensor, small, loops, 0, nullptr, last), true});
+    const auto room = [&](Loops64 across) { return held(layer, tensor, small, loops, across, nullptr, last); };
+    if (brought && listed()) found.push_back({0, room(0), true});
     if (listed()) found.push_back({fetched(layer, tensor, large, loops, 0, false), 0, false});
     if (open) {
-        if (listed()) found.push_back({fetched(layer, tensor, large, loops, ~Loops64(0), false),
-                                       held(layer, tensor, small, loops, 0, nullptr, last), true});
+        if (listed()) found.push_back({fetched(layer, tensor, large, loops, ~Loops64(0), false), room(0), true});
         return;
     }
     Loops64 across = 0;
@@ -73,8 +73,7 @@ static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* sma
         const int dim = large[loop].dim;
         if (dim >= 0 && layer.moves(tensor, dim) && layer.rank_of(tensor, dim).terms.size() < 2) continue;
         across |= Loops64(1) << loop;
-        if (listed()) found.push_back({fetched(layer, tensor, large, loops, across, false),
-                                       held(layer, tensor, small, loops, across, nullptr, last), true});
+        if (listed()) found.push_back({fetched(layer, tensor, large, loops, across, false), room(across), true});
     }
 }
 
@@ -897,8 +896,9 @@ GroupBound::GroupBound(const FusedSegment& segment, std::vector<LayerLeast> laye
         if (mirrored || std::any_of(dims.begin(), dims.end(), [&](int dim) { return cut(dim) && bounds[dim] < 2; })) continue;
         GroupPart& part = parts_.emplace_back();
         for (std::size_t loop = 0; loop < dims.size(); ++loop) {
-            part.least[loop] = cut(dims[loop]) ? 1 : bounds[dims[loop]];
-            part.most[loop] = bounds[dims[loop]] - cut(dims[loop]);
+            const double bound = bounds[dims[loop]];
+            part.least[loop] = cut(dims[loop]) ? 1 : bound;
+            part.most[loop] = cut(dims[loop]) ? bound - 1 : bound;
         }
     }
     evaluate(parts_);
@@ -978,35 +978,41 @@ int GroupBound::choices_of(std::size_t layer, int tensor, const LoopOrder& order
     Box sizes;
     for (std::size_t loop = 0; loop < loops; ++loop) sizes.lanes[loop] = 1;
     cut_layers(segment_, order.dims, sizes.lanes, std::vector<Loops64>(segment_.links.size(), 0), cuts.data(), true);
-    const LoopCut* own = cuts.data() + layer * loops;
-    list_choices(segment_.layers[layer], tensor, own, own, own, int(loops), false, layers_[layer].brought >> tensor & 1, 0, found);
+    const LoopCut *own = cuts.data() + layer * loops, *last = cuts.data() + (segment_.layers.size() - 1) * loops;
+    list_choices(segment_.layers[layer], tensor, own, own, last, int(loops), false, layers_[layer].brought >> tensor & 1, 0, found);
     return int(found.size());
 }
 
-// Whether a part stands for all orders with the same loops of several steps in the same order: loops of a single step are outside
-// these, or, if they add to sums, inside, so that sums rest in the home for no other loop. Of such orders the first one is taken.
-// Unfinished sums to which no loop of several steps adds never leave the chip.
-bool GroupBound::stands_for_others(const GroupBox& part) const {
-    const LoopOrder& own = orders_[part.order];
+// Which orders are tried where some loops of the open order have several steps. Orders in which these loops follow one another
+// alike share one: loops of a single step are outside the others or, if they add to sums, inside, so that sums rest in the home
+// for no other loop. Where no order has these places, all are tried. Unfinished sums to which no loop of several steps adds never
+// leave the chip.
+const std::vector<bool>& GroupBound::orders_with(Loops64 several) {
+    std::vector<bool>& tried = tried_[several];
+    if (!tried.empty()) return tried;
     const FusedLayer& last = segment_.layers.back();
-    std::vector<int> looping;   // dimensions of loops of several steps, the outermost one first
-    for (std::size_t loop = 0; loop < own.dims.size(); ++loop)
-        if (part.least[loop] < last.bounds[own.dims[loop]]) looping.push_back(own.dims[loop]);
+    const std::vector<int>& open = orders_[0].dims;
+    const auto loops = [&](int dim) { return several >> (std::find(open.begin(), open.end(), dim) - open.begin()) & 1; };
     const auto adding = [&](int dim) { return !last.moves(last.output, dim); };
-    const auto place = [&](int dim) {
-        return std::find(looping.begin(), looping.end(), dim) != looping.end() ? 1 : adding(dim) ? 2 : 0;
+    const bool adds = std::any_of(open.begin(), open.end(), [&](int dim) { return loops(dim) && adding(dim); });
+    // whether sums leave the chip, and the loops of several steps, the outermost one first
+    const auto key_of = [&](const LoopOrder& order) {
+        std::pair<bool, std::vector<int>> key{order.spilled && adds, {}};
+        std::copy_if(order.dims.begin(), order.dims.end(), std::back_inserter(key.second), loops);
+        return key;
     };
-    const auto least_room = [&](const LoopOrder& order) {
-        return std::is_sorted(order.dims.begin(), order.dims.end(), [&](int a, int b) { return place(a) < place(b); });
-    };
-    const bool adds = std::any_of(looping.begin(), looping.end(), adding), placed = least_room(own);
-    return std::none_of(orders_.begin() + 1, orders_.end(), [&](const LoopOrder& other) {
-        if (!least_room(other) || (other.spilled != own.spilled && (adds || other.spilled))) return false;
-        if (other.spilled == own.spilled && placed && &other >= &own) return false;
-        std::size_t at = 0;
-        for (const int dim : other.dims) at += at < looping.size() && looping[at] == dim;
-        return at == looping.size();
-    });
+    const auto place = [&](int dim) { return loops(dim) ? 1 : adding(dim) ? 2 : 0; };
+    std::map<std::pair<bool, std::vector<int>>, std::size_t> first;     // orders with these places
+    for (std::size_t number = 1; number < orders_.size(); ++number) {
+        const std::vector<int>& dims = orders_[number].dims;
+        if (std::is_sorted(dims.begin(), dims.end(), [&](int a, int b) { return place(a) < place(b); }))
+            first.emplace(key_of(orders_[number]), number);
+    }
+    for (std::size_t number = 0; number < orders_.size(); ++number) {
+        const auto shared = first.find(key_of(orders_[number]));
+        tried.push_back(number && (shared == first.end() || shared->second == number));
+    }
+    return tried;
 }
 
 // The box of a part in two along a loop: by steps, or by tile sizes where all have as many steps.
@@ -1082,18 +1088,25 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
         return some;
     };
     if (order.open) {
+        const auto several = [&](const GroupPart& part) {
+            Loops64 found = 0;
+            for (std::size_t loop = 0; loop < loops; ++loop)
+                found |= Loops64(part.least[loop] < bounds[order.dims[loop]]) << loop;
+            return found;
+        };
         const std::vector<std::size_t> narrow = where([&](std::size_t number) { return widest[number] < WIDE; });
         for (const std::size_t number : narrow) best[number] = -1;
         decide(narrow, int(orders_.size()) - 1, [&](GroupPart& part, int choice) {
             const GroupBox before = part;
             part.order = std::uint16_t(choice + 1);
+            if (!orders_with(several(part))[part.order]) return false;
             for (std::size_t loop = 0; loop < loops; ++loop) {
                 const std::vector<int>& dims = orders_[part.order].dims;
                 const auto place = std::find(order.dims.begin(), order.dims.end(), dims[loop]) - order.dims.begin();
                 part.least[loop] = before.least[place];
                 part.most[loop] = before.most[place];
             }
-            return stands_for_others(part);
+            return true;
         });
     }
     for (std::size_t loop = 0; !order.open && loop < loops; ++loop)

@@ -173,7 +173,7 @@ private:
     using Queue = std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>>;
 
     int choices_of(std::size_t layer, int tensor, const LoopOrder& order) const;
-    bool stands_for_others(const GroupBox& part) const;
+    const std::vector<bool>& orders_with(Loops64 several);
     void halve(const GroupBox& part, std::size_t loop, std::vector<GroupPart>& found) const;
     std::vector<std::vector<GroupPart>> divided(const std::vector<GroupPart>& parts);
     void rank(std::size_t place);
@@ -189,6 +189,7 @@ private:
     Price price_{0, 0};                     // the last one at which parts were divided, and at it:
     std::map<Decisions, Queue> waiting_;    // parts that may be divided, by their decisions, the least price first
     double whole_ = 0;                      // the least price of the others
+    std::map<Loops64, std::vector<bool>> tried_;    // see `orders_with`
     std::map<std::tuple<int, std::size_t, int>, int> choices_;  // residencies by order, layer and operand, as far as asked for
     std::size_t bounded_ = 0;   // layers of parts, eight parts side by side
 };

@@ -130,10 +130,11 @@ Lanes held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, 
     std::copy(layer.bounds.begin(), layer.bounds.end(), extents);
     bool outlives = false;  // kept along an outer loop: the inner ones walk through all of it
     for (int loop = 0; loop < loops; ++loop) {
-        if (cuts[loop].dim >= 0 && (!outlives || last)) {
+        if (cuts[loop].dim >= 0) {
             Lanes& extent = extents[cuts[loop].dim];
             const Lanes tile = link ? cuts[loop].needed : cuts[loop].largest();
-            extent = outlives ? select(last[loop].steps > 1.0, extent, smaller(tile, extent)) : tile;
+            if (!outlives) extent = tile;
+            else if (last) extent = select(last[loop].steps > 1.0, extent, smaller(tile, extent));
         }
         outlives = outlives || across >> loop & 1;
     }

@@ -194,10 +194,10 @@ void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_
     for (const Rank& rank : space.ranks)
         if (const Dims looping = rank.dims & fan_out.fanned; multicast && looping & (looping - 1)) sharing |= looping;
     const Dims apart = fan_out.fanned & ~sharing;
-    const auto [members, groups] = multiply_groups(multicast, spatial_product(fan_out, apart), [&] {
+    const Groups<double> groups = multiply_groups(multicast, spatial_product(fan_out, apart), [&] {
         return spatial_product(fan_out, apart & space.relevant);
     });
-    kinds.assign(1, {members, groups, 0, 0});
+    kinds.assign(1, {groups.multicast, groups.scatter, 0, 0});
     for (Dims left = sharing; left;) {
         // Dimensions connected with the first one that is left, by ranks that they share.
         Dims dims = left & -left, before = 0;

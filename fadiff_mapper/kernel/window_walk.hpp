@@ -14,10 +14,9 @@
 // `compare_moves` is this rule and `overlap` the words that were there; two walks, and the bounds of proofs, call them.
 // `SlidingTile` asks once a loop: for eight mappings at once, of which the demand is wanted (`traffic.cpp`), and for one, of which
 // deliveries are told apart (`walk_held`), as its receivers are counted one by one. `ResidualWalk` asks call by call, as tiles of
-// last runs are smaller.
-// `access_counts.demand` is the closed form where at most one loop moves a window, and `smooth.window_steps` the differentiable
-// one where several do. tests/model/test_sliding_window_walk.py holds the first to the walk, and the walk to Timeloop's rule
-// executed call by call; tests/model/test_closed_forms.py the second.
+// last runs are smaller. `access_counts.demand` is the closed form where at most one loop moves a window, and
+// `smooth.window_steps` the differentiable one where several do. tests/model/test_sliding_window_walk.py holds the first to the
+// walk, and the walk to Timeloop's rule executed call by call; tests/model/test_closed_forms.py the second.
 
 #pragma once
 
@@ -36,14 +35,14 @@ Number move_ahead(Number step, Number& inside) {
     return move;
 }
 
-// A call that moves a tile: it delivers the new words if it `slides`, else the whole tile; and nothing if it does not move it.
+// How a call moves a tile. Without a move nothing is delivered; if the tile slides, its new words; else the whole tile.
 template <typename Truth>
 struct Motion {
     Truth moves, slides;
 };
 
-// A call by a move m [R] after a step v [R], which is unset before the tile has `moved`, and after a move that differed from v.
-// `present`: whether there is such a call.
+// Compares the move m [R] of a call with the step v [R] that the tile remembers. `moved`: whether v is set; `present`: whether
+// there is such a call.
 template <typename Number, typename Truth>
 Motion<Truth> compare_moves(int ranks, const Number* m, const Number* v, Truth moved, Truth present) {
     Truth still = present, repeats = present;

@@ -160,6 +160,17 @@ def test_no_group_with_odd_windows_is_below_its_bound(case: str, design: str) ->
     assert compared > 5
 
 
+def arguments_of_bounds(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The arguments of all `GroupBound`s from now on."""
+    given: list[tuple[Any, ...]] = []
+
+    def made(*arguments: Any) -> GroupBound:
+        given.append(arguments)
+        return GroupBound(*arguments)
+    monkeypatch.setattr(network_bound, "GroupBound", made)
+    return given
+
+
 @pytest.mark.parametrize(("network", "design", "rounds"), [
     ("steps that compute nothing", "gemmini_small", 6), ("a first layer with holes", "arch/weight_stationary", 6),
     *(pytest.param(case, design, 20, marks=pytest.mark.slow) for case in (*ODD, "mobilenet_v1", "gpt3_6b7_block")
@@ -167,12 +178,7 @@ def test_no_group_with_odd_windows_is_below_its_bound(case: str, design: str) ->
 def test_no_part_of_groups_is_above_a_group_in_it(network: str, design: str, rounds: int,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     """Random groups against parts that hold them: their own sizes and decisions, wider ones, and all orders."""
-    given: list[tuple[list[tuple[list[int], bool]], list[list[int]]]] = []
-
-    def made(*arguments: Any) -> GroupBound:
-        given.append((arguments[-3], arguments[-1]))
-        return GroupBound(*arguments)
-    monkeypatch.setattr(network_bound, "GroupBound", made)
+    given = arguments_of_bounds(monkeypatch)
     run, random = odd_run(network, design) if network in ODD else bounded_run(network, design), Random(2)
     least = least_of(run.workload, run.hardware, run.results, run.segments)
     assert least
@@ -186,7 +192,8 @@ def test_no_part_of_groups_is_above_a_group_in_it(network: str, design: str, rou
             if not bound or any(level.name == group.sums and segment.problems[-1].output.name in here.bypass
                                 for level, here in zip(last.arch.levels, last.constraints.levels, strict=True)):
                 continue    # sums rest in a level only where the constraints let it keep them
-            for part in parts_around(random, segment, group, *given[-1], outermost):
+            *_, orders, _, shared = given[-1]
+            for part in parts_around(random, segment, group, orders, shared, outermost):
                 whole = summed([point, step.credit])
                 for energy, cycles in ((point.energy_pj, inf), (inf, point.cycles), (point.energy_pj, point.cycles)):
                     most = whole.energy_pj / energy + whole.cycles / cycles
@@ -475,12 +482,7 @@ def test_points_computed_again_are_no_work_in_full_tiles(tile: int, tmp_path: Pa
                                                          ) -> None:
     """Tiles of 6, 6 and 4 of 16 points need 8, 8 and 6 of 18: 16 of the 22 that are computed are in full tiles. Where 6
     sums fit in a column, 8 points need two blocks, and 6 need one."""
-    given: list[Any] = []
-
-    def made(*arguments: Any) -> GroupBound:
-        given.append((arguments[-3], arguments[-1]))
-        return GroupBound(*arguments)
-    monkeypatch.setattr(network_bound, "GroupBound", made)
+    given = arguments_of_bounds(monkeypatch)
     design = tmp_path / "arch.yaml"
     design.write_text(bundled_files.find("arch/gemmini_small").read_text().replace("depth: 128", "depth: 6"))
     network = nn.Sequential(nn.Conv2d(64, 64, 1, bias=False), nn.Conv2d(64, 64, (3, 1), bias=False))
@@ -495,7 +497,8 @@ def test_points_computed_again_are_no_work_in_full_tiles(tile: int, tmp_path: Pa
                        (segment.links[0].staying(again),), (TileLoop("P", tile),))
     (_, mapped, point), = exact_points(run, [(segment, fused)], TileMemory(), compared=True)
     compared = 0
-    for part in parts_around(Random(1), segment, mapped, *given[-1], run.hardware.arch.level_names()[-1]):
+    *_, orders, _, shared = given[-1]
+    for part in parts_around(Random(1), segment, mapped, orders, shared, run.hardware.arch.level_names()[-1]):
         assert kernel_parts.part_price(bound, *part, inf, 1.0) <= point.cycles * (1 + 1e-9), part
         compared += 1
     assert compared
@@ -513,12 +516,7 @@ def convolutions(*layers: tuple[int, int, int, int], channels: int, size: int) -
 
 def made_bounds(run: PlanningRun, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[LeastGroup, tuple[Any, ...]]]:
     """The groups of a network whose parts have a bound, with the arguments of this bound."""
-    given: list[tuple[Any, ...]] = []
-
-    def made(*arguments: Any) -> GroupBound:
-        given.append(arguments)
-        return GroupBound(*arguments)
-    monkeypatch.setattr(network_bound, "GroupBound", made)
+    given = arguments_of_bounds(monkeypatch)
     least = least_of(run.workload, run.hardware, run.results, run.segments)
     groups = {id(step.least): step.least for step in least.steps if isinstance(step.least, LeastGroup)}
     for group in groups.values():
