@@ -707,7 +707,8 @@ bool Prover::start(const std::vector<LevelLoops>& outer) {
 // decided over one dimension after the other; choices that begin alike are left out where no mapping of them is below the limit.
 template <typename Visit>
 void Prover::each_child(int level, Visit visit) {
-    auto& [options, factor] = children_[level];
+    auto& options = children_[level].options;   // no structured binding: lambdas of C++17 cannot take one in
+    auto& factor = children_[level].factor;
     Frame& frame = frames_[level];
     for (int d = 0; d < dims_; ++d) {
         const double left = frame.tile[d] / scheme_.spatial[std::size_t(level) * dims_ + d];
