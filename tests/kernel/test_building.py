@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
+from shutil import which
 from types import ModuleType
 
 import pytest
@@ -65,6 +68,18 @@ def test_zig_compiles_for_any_processor_of_the_kind_and_names_levels_its_own_way
     compiler = cxx_compiler.find_compiler(tmp_path)
     assert "-target" in compiler.command
     assert compiler.flags("x86-64-v3") == ["-march=x86_64_v3"] and compiler.flags("") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--target=aarch64-linux-gnu"]], ids=["this processor", "aarch64"])
+def test_the_kernel_compiles_with_clang_too(options: list[str]) -> None:
+    if which("clang++") is None or options and which("aarch64-linux-gnu-g++") is None:  # whose headers Clang reads
+        pytest.skip("clang++, or g++-aarch64-linux-gnu for its headers, is not installed")
+    pybind11 = pytest.importorskip("pybind11")
+    kernel = ROOT / "fadiff_mapper" / "kernel"
+    folders = kernel, pybind11.get_include(), sysconfig.get_path("include")
+    subprocess.run(["clang++", *options, "-std=c++17", "-fsyntax-only", "-Wall", "-Werror", "-ffp-contract=off",
+                    *(f"-I{folder}" for folder in folders), *sorted(kernel.glob("*.cpp"))], check=True)
 
 
 def test_everything_that_the_kernel_is_built_from_is_in_a_source_archive() -> None:
