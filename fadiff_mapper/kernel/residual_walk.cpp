@@ -298,6 +298,10 @@ void ResidualWalk::remember(int at, int t, bool boxes) {
     const int ranks = int(low_.size());
     Memory& held = memory(at, t);
     const bool holds = node.level + 1 >= layer_.levels || layer_.held[cell(node.level + 1, t)];
+    if (holds && held.filled && low_ == held.low && high_ == held.high) {  // nothing moves, as in most calls
+        words_[t] = 0;
+        return boxes_[t].clear(ranks);
+    }
     bool subtracts = false;
     if (holds && held.filled) {
         std::vector<Position>& step = step_;

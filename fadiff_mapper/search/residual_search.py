@@ -35,7 +35,7 @@ MOST_GROWTH = 0.34
 BRIEF_CHAINS, BRIEF_ROUNDS = 16, 24
 """Chains and rounds of the searches of larger layers at most: their mappings are only starts."""
 
-CHAINS, TRIED, ROUNDS, COOLING = (16, 8), (10, 32), (24, 14), ((0.1, 0.003), (0.003, 0.001))
+CHAINS, TRIED, ROUNDS, COOLING = (12, 6), (10, 32), (24, 14), ((0.1, 0.003), (0.003, 0.001))
 """Chains through residual factors, neighbours tried per round, rounds, and temperatures of the first and the last
 round; then of the best of these chains, which continue, as the first schedule often ends above the best."""
 
