@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from math import inf
+from math import inf, log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,10 @@ TIME_FOR_PROOF = 2.0
 
 LARGEST_GAP = 0.5
 """Gap of a short proof up to which a search is not repeated, as the proof has looked for better mappings, too."""
+
+WIDE_GAP, LONGER = 0.15, 10
+"""Gap above which a search does not end without a second proof, from the mapping that it found, and how many times as many
+parts and mappings that may look at: few searches end so far from what is proved."""
 
 LOOK_EVERY = 0.03
 """Seconds, about, between two looks at the clock; each may wait for the interpreter."""
@@ -194,14 +198,14 @@ class Refinement:
         if self.provable and self.proof is None:
             self.chains.anneal(effort.rounds_before_proof)
             self.report()
-            self.prove()
+            self.prove(effort.proof)
             if self.proved:
                 return
         cool(self.chains, self.out_of_time, self.report)
 
-    def prove(self) -> None:
-        """Tries a short proof that the best mapping so far is the best; a better mapping that it finds joins the
-        chains, as does that of `start_legal`."""
+    def prove(self, budget: int) -> None:
+        """Tries a short proof, of so many parts and mappings, that the best mapping so far is the best; a better mapping
+        that it finds joins the chains, as does that of `start_legal`."""
         from fadiff_mapper.search.lower_bound.proof import prove, unprovable  # after the first mapping
         task, sums = self.task, self.task.sums
         self.start_legal()
@@ -210,9 +214,11 @@ class Refinement:
                 task.layer):
             self.provable = False
             return
-        nest = self.best()
+        nest, earlier = self.best(), self.proof
         self.proof = prove(task.layer, task.space, "share" if sums else self.options.priorities[0], nest,
-                           over=self.out_of_time, budget=self.effort.proof, sums=sums or (1.0, 1.0), room=task.room)
+                           over=self.out_of_time, budget=budget, sums=sums or (1.0, 1.0), room=task.room)
+        if earlier:     # which may have got further, if time is over now
+            self.proof = replace(self.proof, least=max(self.proof.least, earlier.least))
         self.evaluations += self.proof.mappings
         if self.proof.nest is not nest:
             self.chains.start_at(nest_arrays(self.proof.nest))
@@ -243,6 +249,9 @@ class Refinement:
             if chains.agreed or met >= enough or (self.proof and self.proof.gap <= LARGEST_GAP):
                 break
         self.start_legal()  # so that a stopped search has a mapping to return
+        if (proof := self.proof) and not (self.proved or self.task.sums) and len(self.options.priorities) == 1:
+            if chains.best_value > (log(proof.least * (1 + WIDE_GAP)) if proof.least else -inf):
+                self.prove(LONGER * effort.proof)
         if self.proof and self.proved:
             status = self.proof.claim
         else:
