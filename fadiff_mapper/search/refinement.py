@@ -43,8 +43,8 @@ LARGEST_GAP = 0.5
 """Gap of a short proof up to which a search is not repeated, as the proof has looked for better mappings, too."""
 
 WIDE_GAP, LONGER = 0.15, 10
-"""Gap above which a search does not end without a second proof, from the mapping that it found, and how many times as many
-parts and mappings that may look at: few searches end so far from what is proved."""
+"""Gap above which a search does not end without a second proof, from the mapping that it found, and how many times as
+many parts and mappings that may look at: few searches end so far from what is proved."""
 
 LOOK_EVERY = 0.03
 """Seconds, about, between two looks at the clock; each may wait for the interpreter."""
@@ -204,8 +204,8 @@ class Refinement:
         cool(self.chains, self.out_of_time, self.report)
 
     def prove(self, budget: int) -> None:
-        """Tries a short proof, of so many parts and mappings, that the best mapping so far is the best; a better mapping
-        that it finds joins the chains, as does that of `start_legal`."""
+        """Tries a proof, of so many parts and mappings, that the best mapping so far is the best; a better mapping that
+        it finds joins the chains, as does that of `start_legal`."""
         from fadiff_mapper.search.lower_bound.proof import prove, unprovable  # after the first mapping
         task, sums = self.task, self.task.sums
         self.start_legal()
@@ -230,7 +230,7 @@ class Refinement:
 
         A short proof after the first rounds may end the search. If the chains do not agree, the best ones continue. If
         still too few, including earlier searches, have met the best mapping, the search starts again from new random
-        mappings.
+        mappings. Where the end is far above what is proved, a longer proof follows.
         """
         effort, chains, met = self.effort, self.chains, 0
         enough = min(effort.min_agreeing_chains, effort.chains, effort.extra_chains)
@@ -249,9 +249,9 @@ class Refinement:
             if chains.agreed or met >= enough or (self.proof and self.proof.gap <= LARGEST_GAP):
                 break
         self.start_legal()  # so that a stopped search has a mapping to return
-        if (proof := self.proof) and not (self.proved or self.task.sums) and len(self.options.priorities) == 1:
-            if chains.best_value > (log(proof.least * (1 + WIDE_GAP)) if proof.least else -inf):
-                self.prove(LONGER * effort.proof)
+        if self.proof and not self.proved and not self.task.sums and len(self.options.priorities) == 1 and (
+                not self.proof.least or chains.best_value > log(self.proof.least * (1 + WIDE_GAP))):
+            self.prove(LONGER * effort.proof)
         if self.proof and self.proved:
             status = self.proof.claim
         else:

@@ -73,7 +73,7 @@ def test_zig_compiles_for_any_processor_of_the_kind_and_names_levels_its_own_way
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--target=aarch64-linux-gnu"]], ids=["this processor", "aarch64"])
 def test_the_kernel_compiles_with_clang_too(options: list[str]) -> None:
-    if which("clang++") is None or options and which("aarch64-linux-gnu-g++") is None:  # whose headers Clang reads
+    if which("clang++") is None or (options and which("aarch64-linux-gnu-g++") is None):  # whose headers Clang reads
         pytest.skip("clang++, or g++-aarch64-linux-gnu for its headers, is not installed")
     pybind11 = pytest.importorskip("pybind11")
     kernel = ROOT / "fadiff_mapper" / "kernel"

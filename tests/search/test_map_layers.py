@@ -393,3 +393,9 @@ def test_a_first_legal_mapping_is_there_at_once(design: str, layer: str) -> None
     assert nest is not None
     mapping = unpack(nest, 0, spec.problem)
     assert check_mapping(space, mapping) == [] and evaluate(replace(spec, mapping=mapping)).cycles > 0
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_a_search_that_ends_far_above_what_is_proved_proves_once_more(seed: int) -> None:
+    spec = load("bundled:arch/simba_like", "bundled:layers/mobilenet_v1/conv1x1_512_512_14_s1")
+    assert map_layer(spec, metric="last_level_accesses", seed=seed).status == "proved: no mapping is better"
