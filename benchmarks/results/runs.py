@@ -43,6 +43,8 @@ RUNS = {
     "certificates": Run("benchmarks/proofs.py --mutations 1000", 1, "--mutations 100", 0.2),
     "network_proofs": Run("benchmarks/network_proofs.py", 6, "resnet18 mobilenet_v1 --seconds 10", 0.7),
     "network_fusion": Run("benchmarks/network_fusion.py", 2, "mobilenet_v1 resnet18 gpt3_6b7_block", 0.5),
+    "gaps_asked": Run("benchmarks/network_fusion.py resnet18 vgg16 vgg19 mobilenet_v1 gpt3_6b7_block --gap 0.01", 0.5,
+                      "", 0.5),
     "long_attention": Run("benchmarks/long_attention.py", 0.5, "--tokens 2048 131072", 0.2),
     "ablations": Run(f"{PAPERS} ablations --quick", 3.5, "--time-limit 20", 0.5, output="--docs"),
     "network_scaling": Run("benchmarks/network_scaling.py --threads 1 --same 10 200 1000", 4,
