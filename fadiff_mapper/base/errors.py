@@ -33,7 +33,7 @@ class SpecError(FadiffError):
 
 @contextmanager
 def noted(mistakes: list[str]) -> Iterator[None]:
-    """Adds the lines of a SpecError to the mistakes found so far; what follows goes on."""
+    """Collects the lines of a SpecError raised inside the block; the program goes on behind it."""
     try:
         yield
     except SpecError as error:

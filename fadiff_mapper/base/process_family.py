@@ -52,7 +52,10 @@ def _belongs(pid: int, session: int, mark: bytes) -> bool:
 
 
 def guard() -> None:
-    """Waits for the end of standard input: the mark, a folder or nothing, the program's id, each ended by a zero."""
+    """Waits until standard input ends, as the parent has, and ends the program's family.
+
+    Input, each part ended by a zero: the mark, a folder to remove or nothing, the program's id once it runs.
+    """
     mark, folder, *program = sys.stdin.buffer.read().split(b"\0")[:-1]
     if not program:  # about to be started
         time.sleep(PATIENCE)

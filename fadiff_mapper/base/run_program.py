@@ -38,7 +38,7 @@ class FinishedProgram:
 
     @property
     def how(self) -> str:
-        """The end of the program in words, for a message."""
+        """How the program ended, in words for a message."""
         if self.returncode >= 0:
             return f"ended with exit code {self.returncode}"
         try:

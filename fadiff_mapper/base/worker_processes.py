@@ -87,9 +87,9 @@ def usable_cores() -> int:
 
 @contextmanager
 def worker_processes(most: int, module: str = "") -> Iterator[Shared]:
-    """Shares calls among workers, as a context manager; but for the first they are started when there is work for them.
+    """Shares calls among workers, as a context manager: the first starts at once, others when there is work for them.
 
-    There are `most` at most; the first loads `module`, which the calls will need, at once. Arguments and results are
+    There are `most` at most; the first loads `module`, which the calls will need. Arguments and results are
     pickled. Workers have this process's folder, environment and module path. Yields a function, see `Shared`, that
     raises FadiffError where no worker can be started, or `TRIES` of them died of one call.
     """

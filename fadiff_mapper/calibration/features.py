@@ -103,7 +103,7 @@ def as_mapped(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun
     inner, outer = nest.temporal[:-1], nest.temporal[-1]
     within = xp.prod(inner, axis=0)
     widest = xp.max(xp.prod(nest.spatial, axis=0), axis=0)
-    side = _straight(widest, 2.0 ** xp.ceil(xp.log2(widest) - ROUNDING))
+    side = _straight_through(widest, 2.0 ** xp.ceil(xp.log2(widest) - ROUNDING))
     product = all(bounds[d] == 1 for d in roles.windows) and sum(bounds[d] > 1 for d in roles.positions) <= 1
     return TiledRun(column, column / outer, over(outer, range(len(bounds))),
                     over(outer, (*roles.reduced, *roles.windows)), side, over(within, range(len(bounds))),
@@ -123,7 +123,7 @@ def gemmini(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
         tile = mapped.tile[d]
         if product and d not in roles.groups and d not in roles.windows:
             whole = tile / BLOCK
-            blocks = xp.clip(_straight(whole, xp.floor(whole + ROUNDING)), 1.0, None)
+            blocks = xp.clip(_straight_through(whole, xp.floor(whole + ROUNDING)), 1.0, None)
             counts.append(up(up(bound / side) / blocks))
             tile = xp.clip(blocks * side, None, float(bound))
         else:
@@ -152,10 +152,11 @@ def over(array: Array, dims: Sequence[int] | range) -> Array:
 
 def up(value: Array) -> Array:
     """Rounded up; the slope for torch is the slope of the value."""
-    return _straight(value, array_namespace(value).ceil(value - ROUNDING))
+    return _straight_through(value, array_namespace(value).ceil(value - ROUNDING))
 
 
-def _straight(value: Any, rounded: Any) -> Any:
+def _straight_through(value: Any, rounded: Any) -> Any:
+    """The rounded value forwards, the slope of the unrounded one backwards (straight-through estimator)."""
     return value + (rounded - value).detach() if hasattr(value, "detach") else rounded
 
 

@@ -90,9 +90,10 @@ def map_problems(options: argparse.Namespace) -> int:
     from fadiff_mapper.output.terminal.layers import print_results
     from fadiff_mapper.output.terminal.progress import layer_progress
     search = search_options.SearchOptions(
-        tuple(options.metric or ()), options.seed, options.time_limit, options.jobs, options.method, options.model,
-        options.effort, options.imperfect, options.exhaustive_limit, calibration(options), options.prove,
-        options.gap)
+        metrics=tuple(options.metric or ()), seed=options.seed, time_limit=options.time_limit, threads=options.jobs,
+        method=options.method, model=options.model, effort=options.effort, imperfect=options.imperfect,
+        exhaustive_limit=options.exhaustive_limit, calibration=calibration(options), prove=options.prove,
+        gap=options.gap)
     with reading_in_time(options.begun, options.time_limit):
         specs = api.load_layers(*options.files, jinja_data=options.variables, energy=options.energy,
                                 strict=not options.lenient, bits=options.bits)
@@ -127,8 +128,9 @@ def map_network(options: argparse.Namespace) -> int:
     from fadiff_mapper.output.terminal.progress import network_progress
     program = api.real_model() if options.verify else None
     search = network_options.NetworkOptions(
-        options.metric, not options.no_fusion, options.seed, options.time_limit, options.jobs, options.method,
-        options.model, options.longest, calibration(options), options.gap)
+        metric=options.metric, fuse=not options.no_fusion, seed=options.seed, time_limit=options.time_limit,
+        threads=options.jobs, method=options.method, model=options.model, longest=options.longest,
+        calibration=calibration(options), gap=options.gap)
     network_options.check(search)
     with reading_in_time(options.begun, options.time_limit):
         network = api.load_network(options.network, **sizes(options))
@@ -169,10 +171,11 @@ def design(options: argparse.Namespace) -> int:
     from fadiff_mapper.output.terminal.progress import design_progress
     program, corrected = api.real_model() if options.verify else None, calibration(options)
     search = api.DesignOptions(
-        tuple(options.metric or ["edp"]), not options.no_fusion, options.seed, options.time_limit, options.method,
-        options.evaluations, options.gap, corrected, per_round=options.per_round)
-    workers = api.DesignWorkers(options.jobs, options.backend, options.address, options.store, options.shard,
-                                options.study)
+        metrics=tuple(options.metric or ["edp"]), fuse=not options.no_fusion, seed=options.seed,
+        time_limit=options.time_limit, method=options.method, evaluations=options.evaluations, gap=options.gap,
+        calibration=corrected, per_round=options.per_round)
+    workers = api.DesignWorkers(jobs=options.jobs, backend=options.backend, address=options.address,
+                                store=options.store, shard=options.shard, study=options.study)
     files = api.files_of([options.space, *options.arch])
     space = api.read_space(*files, jinja_data=options.variables, vary=options.vary, limits=options.limits,
                            energy=options.energy, strict=not options.lenient)

@@ -91,7 +91,7 @@ class DesignReader:
         leniency = Leniency(question.space.strict)
         native = translated_architecture(with_problem(document, question.layers[0].literal), leniency)
         arch = read_architecture(native, native.where, leniency=leniency)
-        seen = repr([(key, _without_unseen(value) if key == "architecture" else value)
+        seen = repr([(key, _without_attributes_and_meshes(value) if key == "architecture" else value)
                      for key, value in document.items()])
 
         def in_full() -> tuple[Spec, ...]:
@@ -120,12 +120,12 @@ class DesignReader:
         return specs
 
 
-def _without_unseen(node: Any) -> Any:
+def _without_attributes_and_meshes(node: Any) -> Any:
     """The values of a document without the attributes and meshes of its components."""
     if isinstance(node, dict):
-        return {key: value if "constraints" in str(key) else _without_unseen(value)
+        return {key: value if "constraints" in str(key) else _without_attributes_and_meshes(value)
                 for key, value in node.items() if key not in UNSEEN}
-    return [_without_unseen(value) for value in node] if isinstance(node, list) else node
+    return [_without_attributes_and_meshes(value) for value in node] if isinstance(node, list) else node
 
 
 def _texts(node: Any) -> Iterator[str]:

@@ -24,7 +24,7 @@ UNTAUGHT = ("random", "exhaustive")
 
 SHARING = ("tpe", "nsga2")  # methods whose search several processes can share
 
-MOST_BOUNDED = 100_000  # designs of a space whose gap is proven: a day of bounds on a dozen cores
+MOST_BOUNDED = 100_000  # designs of a space whose gap is proven, as each is bounded: a limit of time
 
 EVALUATIONS = 100  # designs that are mapped by default, without a time limit
 

@@ -200,8 +200,8 @@ def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Over
     At most as many designs are mapped on the way as the search was asked for, so that short searches stay short; the
     last neighbourhood is mapped whole.
 
-    The books `run` have a feasible design; `stopped` is asked after every neighbourhood, and once true, the best so far
-    stays; `prune` says whether designs an octave and a quarter away are pruned if their lower bound is no better.
+    `run` has a feasible design; `stopped` is asked after every neighbourhood, and once true, the best so far stays;
+    `prune`: whether designs `STRIDES` octaves away are left out if their lower bound is no better.
     Returns the designs one value away from the best one in one parameter, all mapped, better or not.
     """
     most = 2 * run.wanted

@@ -50,7 +50,7 @@ class StudyJournal:
                 yield operation
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Adds operations. Raises FadiffError if it cannot."""
+        """Appends operations to Optuna's journal. Raises FadiffError if it cannot."""
         self.lock.acquire()
         try:
             with suppress(FileNotFoundError), self.file.open("r+b") as file:

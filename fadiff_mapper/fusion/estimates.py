@@ -88,8 +88,8 @@ def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:
     """Corrects what is known of a layer once a group has run its work in so many cycles, with a mapping of its largest
     tile; the same object unless the group was faster.
 
-    Where the outermost level holds a layer up, none of its mappings by itself has a use for more units; groups with it
-    are then thought slower than they are.
+    Tiles may fill more units than any of the mappings known before; groups with them are then thought slower than they
+    are.
     """
     if cycles >= base.known[0].compute * (1 - LESS):
         return base

@@ -97,7 +97,7 @@ class EvaluatedTile:
         return levels
 
     def spread(self, level: int) -> dict[str, int]:
-        """Receivers of an instance of a level among which it divides each dimension."""
+        """Spatial factors of the fan-out below a level, by dimension."""
         factors = (self.boxes.across[level, :, 0] / self.boxes.below[level, :, 0]).astype(int).tolist()
         return dict(zip(self.layer.problem.dimensions, factors, strict=True))
 

@@ -95,7 +95,7 @@ def structure_violations(hardware: Hardware, group: FusedGroup) -> list[Violatio
 
 def tile_violations(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> list[Violation]:
     """Violations of the evaluated tiles or, where these are legal, of the capacities of a group of sound structure."""
-    return list(_tiles(hardware, group, evaluated)) or list(_capacity(hardware, group, evaluated))
+    return list(_tiles(hardware, group, evaluated)) or list(_capacity_violations(hardware, group, evaluated))
 
 
 def _broken(constraint: str, level: str, reason: str, amount: float = 1, limit: float = 0) -> Violation:
@@ -402,7 +402,8 @@ def _divided_violations(hardware: Hardware, link: FusedLink, dims: Mapping[str, 
                       f"its tile has {words}", size * instances, words)
 
 
-def _capacity(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> Iterator[Violation]:
+def _capacity_violations(hardware: Hardware, group: FusedGroup,
+                         evaluated: Sequence[EvaluatedLayer]) -> Iterator[Violation]:
     """Every level holds the words that are live in it at once."""
     for index, level in enumerate(hardware.arch.levels):
         if level.usable is not None and (

@@ -361,7 +361,7 @@ def operand_words(layer: FusedLayer, name: str, group: FusedGroup, steps: LayerS
         else:
             index, rank = moved_rank(space, cut)
             axes.append(_use_of([touched_points(rank, layer.problem, cut, span.done) for span in spans], whole[index]))
-    return _line_words(axes, stay, group) * math.prod(whole) // math.prod(axis.whole for axis in axes)
+    return _words_with_line_buffers(axes, stay, group) * math.prod(whole) // math.prod(axis.whole for axis in axes)
 
 
 def intermediate_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, steps: LayerSteps) -> int:
@@ -374,7 +374,7 @@ def intermediate_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, st
         axes = [_stored_use(link, cut, [span.needed for span in spans], bounds)
                 for cut, spans in zip(steps.cut, steps.spans, strict=True)]
         whole = math.prod(output.tile_extents(_stored_extents(link, bounds)))
-        words = _line_words(axes, link.stay, group) * whole // math.prod(axis.whole for axis in axes)
+        words = _words_with_line_buffers(axes, link.stay, group) * whole // math.prod(axis.whole for axis in axes)
     else:
         held = _held_extents(layer.problem, link.stay, group, steps, needed=True)
         words = math.prod(output.tile_extents(_stored_extents(link, held)))
@@ -501,7 +501,7 @@ def _stored_use(link: FusedLink, cut: str | None, needed: Sequence[range], bound
     return _AxisUse(*(_stored_extents(link, {cut: points})[cut] for points in _use_of(needed, bounds[cut])))
 
 
-def _line_words(axes: Sequence[_AxisUse], stay: Stay, group: FusedGroup) -> int:
+def _words_with_line_buffers(axes: Sequence[_AxisUse], stay: Stay, group: FusedGroup) -> int:
     """Words of the tile and of its line buffers, counted over the axes that the loops cut.
 
     For each retained loop: the points shared with its next step, over everything that the loops inside walk through,

@@ -278,7 +278,7 @@ def _homes(model: LanguageModel | TracedModel, batch: int, length: int, steps: S
     return outermost if first is None else first, outermost
 
 
-def _up_to(spec: Spec, level: int) -> Spec:
+def _without_outer_levels(spec: Spec, level: int) -> Spec:
     """The problem on the design without the memories further out."""
     named = tuple(one for one in spec.arch.named_interconnects if max(one.inwards or 0, one.outwards or 0) <= level)
     return replace(spec, arch=replace(spec.arch, levels=spec.arch.levels[:level + 1], named_interconnects=named),
@@ -337,7 +337,7 @@ def _steps(model: LanguageModel | TracedModel, batch: int, prompt: int, generate
 
 @dataclass(frozen=True)
 class MappedSteps:
-    """Some steps on a design, with a mapping of every distinct problem."""
+    """Steps of an inference (prefill, decode) on a design, with a mapping of every distinct problem."""
 
     question: InferenceQuestion
     steps: Sequence[Step]  # with the bits of elements in every problem
@@ -348,7 +348,7 @@ class MappedSteps:
     results: Mapping[tuple[int, Hashable], Result]  # by the level from which a problem runs, and its key
 
     def home(self, step: Step, node: str) -> int:
-        """The level from which a node of a step runs."""
+        """The outermost level that a node of a step uses, where its operands lie."""
         return self.homes[step.batch][node in ATTENTION]
 
     def groups(self, step: Step) -> tuple[GroupInNetwork, ...]:
@@ -371,7 +371,7 @@ class MappedSteps:
             if group := inside.get(node.name):
                 if node.name == group.nodes[-1]:
                     yield _group_share(step, group, [own for name, own in vectors.items() if inside.get(name) is group],
-                                       _up_to(self.spec, self.homes[step.batch][0]))
+                                       _without_outer_levels(self.spec, self.homes[step.batch][0]))
             elif node.layer:
                 result = self.results[self.home(step, node.name), node.layer.key]
                 stats = result.stats
@@ -386,7 +386,7 @@ class MappedSteps:
             elif operator:
                 cost, words = VectorCost(NOT_COUNTED, 0, 0, NOT_COUNTED, {NOT_COUNTED: 0}), 0
                 if self.spec.arch.units:
-                    arch = _up_to(self.spec, self.home(step, node.name)).arch
+                    arch = _without_outer_levels(self.spec, self.home(step, node.name)).arch
                     words = operator.read + operator.written
                     cost = on_best_unit(vector_costs(operator, arch, self.spec.tables, self.tensors["Activations"]),
                                         self.question.metric)
@@ -414,7 +414,7 @@ def mapped_steps(question: InferenceQuestion, steps: Sequence[Step], lengths: Ma
     spec_of = {entry.layer.key: spec for entry, spec in zip(every.distinct(), specs, strict=True)}
     wanted = list(dict.fromkeys((found.home(step, node.name), node.layer.key) for step in steps
                                 for node in step.network.layers if node.layer))
-    mapped = map_layers([_up_to(spec_of[key], level) for level, key in wanted],
+    mapped = map_layers([_without_outer_levels(spec_of[key], level) for level, key in wanted],
                         SearchOptions((question.metric,), question.seed, threads=question.jobs),
                         stopped=question.stopped, bounds=False)
     return replace(found, results=dict(zip(wanted, mapped, strict=True)))

@@ -1,5 +1,6 @@
-"""The compiled module: evaluation and search (`module.cpp`), sparse designs (`sparse_bindings.cpp`), the draw of
-factors (`straight_through.cpp`), estimates of fused groups (`estimate_bindings.cpp`)."""
+"""The compiled module: evaluation, chains and corrections (`module.cpp`), proofs (`proof_bindings.cpp`), sparse designs
+(`sparse_bindings.cpp`), the draw of factors (`straight_through.cpp`), estimates and bounds of fused groups
+(`estimate_bindings.cpp`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, overload

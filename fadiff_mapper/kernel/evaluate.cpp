@@ -419,7 +419,7 @@ static AverageUse average_use(const Layer& layer, const MappingPack& pack) {
             const std::size_t at = std::size_t(place) * dims + d;
             const Lanes factor = pack.factor[at], last = pack.last[at];
             shorter = shorter & (last == 1.0);
-            if (place % 2) ends += (last - 1.0) * others, others *= factor;
+            if (place % 2) take_loop(factor, last, others, ends);
             else ends = select(last == 1.0, ends, others);
         }
         use.iterations *= ends;

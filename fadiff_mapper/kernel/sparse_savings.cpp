@@ -208,7 +208,7 @@ public:
                     if (walked > 1 || (walked && !first)) throw Aborted("Timeloop reads beyond its tables");
                     double points[MOST_DIMS];
                     copy_points(nest_.box(walked ? nest_.row_of(level) : loop.row - 1), nest_.width, points);
-                    stay(level, loop, leader, points);
+                    widen_while_stationary(level, loop, leader, points);
                     if (!shares.count(leader)) shares[leader] = 1 - empty(leader, points);
                     shrink(level, loop, leader, points);
                 }
@@ -273,7 +273,7 @@ private:
         left = std::trunc(left * (elements / loop.bound));
     }
     // Widens the points of an instance by the temporal loops during which its tile of the target stays.
-    void stay(int level, const NestLoop& loop, int leader, double* points) const {
+    void widen_while_stationary(int level, const NestLoop& loop, int leader, double* points) const {
         bool child = false;
         for (int inner = 0; inner < level; ++inner) child |= tile(inner, tensor_).kept;
         if (!child || !moves(tensor_, loop) || !moves(leader, loop)) return;

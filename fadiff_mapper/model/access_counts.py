@@ -68,7 +68,7 @@ class ElementWords:
     per: Array          # What both are divided by
 
     def of(self, elements: Array) -> Array:
-        """The words of the levels that elements [L, T, B] take."""
+        """Words of each level that so many elements [L, T, B] occupy."""
         return elements * self.stored / self.per
 
 

@@ -131,19 +131,19 @@ def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles
     along = xp.stack([step * sum(c * (loops.dim == d) for d, c in rank)
                       for rank in shared_ranks(projection.ranks[dataspace])])
     elsewhere = step * xp.asarray(projection.relevant[dataspace])[loops.dim] * xp.all(along == 0, axis=0)
-    move, alone = along[:, None] - _since(along, start), _since(elsewhere, start) + elsewhere == 0
+    move, alone = along[:, None] - _over_inner_loops(along, start), _over_inner_loops(elsewhere, start) + elsewhere == 0
     stays = further & alone & xp.all(move == 0, axis=0)
     slides_on = further & alone & xp.all(move == xp.sum(move * innermost, axis=-2)[..., None, :], axis=0)
     held = overlap(loops, projection.ranks[dataspace], tile, levels, first)
     times = (loops.bound - 1) * loops.outside[1:] * (innermost | further)
     words = xp.where(innermost | slides_on, (size - held)[:, None], size[:, None] * ~stays)
     # a loop with iterations inside the innermost moving one lets calls pass that bring nothing
-    idle = ~xp.any(innermost & (_since(loops.bound > 1, start) == 0), axis=1)
+    idle = ~xp.any(innermost & (_over_inner_loops(loops.bound > 1, start) == 0), axis=1)
     again = _repeats(loops.bound - 1, times, innermost, further, slides_on, stays, held == 0) * ~idle[:, None]
     return WindowSteps(levels, size + xp.sum(times * words, axis=1), again * words, move, alone)
 
 
-def _since(values: Array, start: Array) -> Array:
+def _over_inner_loops(values: Array, start: Array) -> Array:
     """The sum over the loops inside each one, from the loop `start` on; before `start` it means nothing.
 
     `values` [..., S, B], `start` [N]: the innermost loop outside each boundary, S where there is none; [..., N, S, B].

@@ -20,6 +20,15 @@ GATED, SKIPPED = 1, 2
 """Kinds of saved accesses, as positions in `sparse_design.KINDS`."""
 
 
+class Option(NamedTuple):
+    """What one of the alternatives of a choice saves."""
+
+    level: int          # whose accesses are saved
+    target: int         # the data space
+    probability: float  # share of the accesses that is saved
+    worth: float        # pJ per tile that Timeloop expects to save: data, and metadata sent inwards as words of data
+
+
 class Saving(NamedTuple):
     """Accesses of a data space that a level saves: `GATED` or `SKIPPED`, and the share of the accesses."""
 
@@ -40,16 +49,16 @@ def read_savings(stored: StoredMapping) -> dict[tuple[int, int], Saving]:
     for kind, choices in ((GATED, [level.gating for level in levels]), (SKIPPED, [level.skipping for level in levels])):
         for level, groups in enumerate(choices):
             for group in groups:
-                options = [_effect(choice, level, stored) for choice in group]
-                source, target, probability, _ = max(reversed(options), key=lambda option: option[3])
-                if (source, target) not in savings or savings[source, target].probability < probability:
-                    savings[source, target] = Saving(kind, probability)
+                options = [_option(choice, level, stored) for choice in group]
+                best = max(reversed(options), key=lambda option: option.worth)
+                at = best.level, best.target
+                if at not in savings or savings[at].probability < best.probability:
+                    savings[at] = Saving(kind, best.probability)
     return savings
 
 
-def _effect(choice: ConditionedAccess, level: int, stored: StoredMapping) -> tuple[int, int, float, float]:
-    """The effect of one option: the level whose accesses are saved, the target, the probability, and pJ per tile that
-    Timeloop expects to be saved: data, and the metadata that goes inwards, in words of data.
+def _option(choice: ConditionedAccess, level: int, stored: StoredMapping) -> Option:
+    """One option of a choice.
 
     Spatial loops outside the target loop widen the part that is looked at, as their instances work at the same time.
     For a spatial target loop the temporal loops up to the next one that moves the target widen it, too: the tile stays
@@ -98,7 +107,7 @@ def _effect(choice: ConditionedAccess, level: int, stored: StoredMapping) -> tup
     sent = stored.columns[target][source if child is None else child]
     saved = tile.nonzeros + sent.metadata_units * ratio
     worth = design.layer.energies[source].read / block * saved * (1 - effectual)
-    return source, target, 1 - effectual, worth
+    return Option(source, target, 1 - effectual, worth)
 
 
 def _target_loop(source: int, child: int | None, target: int,
@@ -204,7 +213,8 @@ def sparse_usage(stored: StoredMapping,
                     if walked + number > len(loops):
                         raise FadiffError("Timeloop reads beyond its tables on this mapping: spatial skipping on "
                                           "several conditions, of which a later one moves in a spatial loop")
-                    points = _stationary(stored, target, leader, level, loop, points_inside(level, walked + number))
+                    points = _widened_while_stationary(stored, target, leader, level, loop,
+                                                       points_inside(level, walked + number))
                     shares.setdefault(leader, 1 - stored.empty(leader, points))
                     shrink(target, level, loop, leader, points)
                 walked += len(loops)
@@ -229,8 +239,8 @@ def sparse_usage(stored: StoredMapping,
     return most, whole * share, {(level, t): float(1 - share[level, t]) for level, t in skips}
 
 
-def _stationary(stored: StoredMapping, target: int, leader: int, level: int, loop: NestLoop,
-                inside: dict[str, int]) -> dict[str, int]:
+def _widened_while_stationary(stored: StoredMapping, target: int, leader: int, level: int, loop: NestLoop,
+                              inside: dict[str, int]) -> dict[str, int]:
     """The points of an instance, over the temporal loops during which its target tile stays."""
     points, moved = dict(inside), stored.spaces[target].dimensions
     has_child = any(inner < level for inner in stored.columns[target])

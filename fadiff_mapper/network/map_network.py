@@ -39,7 +39,14 @@ from fadiff_mapper.network.layers_alone import layers_alone
 from fadiff_mapper.network.network_bound import LeastLayer
 from fadiff_mapper.network.one_by_one import best_one_by_one, layer_proof
 from fadiff_mapper.network.options import NetworkOptions, layer_search
-from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, bound_plans, planned_groups
+from fadiff_mapper.network.planning import (
+    NetworkDescent,
+    OnProgress,
+    PlanningRun,
+    begin_bounds,
+    bound_plans,
+    planned_groups,
+)
 from fadiff_mapper.network.planning_clock import GRACE_S, PlanningClock
 from fadiff_mapper.network.result import NetworkResult, network_result
 from fadiff_mapper.search.map_layers import map_layers, with_lower_bounds
@@ -80,6 +87,9 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     """
     other_reads(workload, specs[0])  # an operation that no compute unit can do is refused before any search
     sparse = sparse_tensors(specs) if options.fuse else ()
+    if sparse and options.method == "gradient":
+        raise FadiffError(f"method: found gradient with sparse tensors ({listed(sparse)}), whose layers are not fused; "
+                          "accepted: annealing")
     options = replace(options, fuse=options.fuse and not sparse and options.calibration is None)
     clock = clock or PlanningClock(options.time_limit, lambda: False)
     saved = opened(checkpoint_file, workload, specs, options)
@@ -122,6 +132,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     if run.cut or options.calibration or sparse_tensors(specs):     # the layers alone have bounds
         run.results = run.results if mapped else tuple(with_lower_bounds(run.results, options.metric, run.late))
     elif not (mapped or run.bounded):
+        begin_bounds(run, run.late)
         bound_plans(run, run.late)
     status += f"; {run.unbounded}" if run.unbounded else ""
     return network_result(workload, run.hardware, list(run.results), descended.sigma if descended else {}, groups,
@@ -157,7 +168,8 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
 
 def padded_layers(results: Sequence[Result], options: SearchOptions,
                   stopped: Callable[[], bool]) -> list[list[Result]]:
-    """Maps layers, also with padded bounds, for speed, as tiles can fill units that a layer by itself leaves idle.
+    """Maps layers, also with padded bounds, for speed inside of the outermost level: tiles can fill units that a layer
+    by itself leaves idle.
 
     Searches end early once `stopped`.
 

@@ -53,7 +53,7 @@ def specs_of(workload: Workload, design: Design, energy: str = "bundled", strict
         for entry in in_time(workload.distinct(), over):
             key, literal = _all_but_bounds(entry.layer), entry.layer.literal
             like = alike.get(key)
-            if free and like is not None and _reads_alike(like, entry.layer.problem):
+            if free and like is not None and _constraints_mean_the_same(like, entry.layer.problem):
                 specs.append(resized_spec(like, entry.layer.problem.bounds))
                 continue
             if isinstance(design, Spec):
@@ -102,7 +102,7 @@ def _all_but_bounds(layer: Operator) -> Hashable:
             repr(others))
 
 
-def _reads_alike(like: Spec, problem: Problem) -> bool:
+def _constraints_mean_the_same(like: Spec, problem: Problem) -> bool:
     """Whether constraints mean the same for a problem that differs from another in its bounds alone.
 
     They do unless they give a dimension a factor that is larger than its bound, or that stands for the whole of it.

@@ -288,24 +288,27 @@ class PlanningRun:
             self.on_progress(stage, value)
 
 
-def bound_plans(run: PlanningRun, over: Over, enough: float = inf) -> None:
-    """Bounds every layer by itself, and all plans; the work is limited unless a gap is asked for.
-
-    `over` and `enough` are as of `NetworkLeast.bound`.
-    """
-    if not run.layers:
+def begin_bounds(run: PlanningRun, over: Over) -> None:
+    """Bounds every layer by itself, and all plans by groups that are not divided yet: a gap for runs that end early."""
+    if not run.layers and not over():
         run.results = tuple(with_lower_bounds(run.results, run.options.metric, over))
         run.layers = [LeastLayer(bound.energy, bound.delay, bound.edp) for result in run.results
                       if (bound := result.bound)]
+    if len(run.layers) == len(run.results) and not over():
+        run.bounded, run.unbounded = attempted("gap", lambda: network_least(
+            run.workload, run.hardware, [result.spec for result in run.results], run.layers, run.segments,
+            run.least_known))
 
-    def least() -> float | None:
-        if len(run.layers) < len(run.results):
-            return None
-        run.bounded = network_least(run.workload, run.hardware, [result.spec for result in run.results], run.layers,
-                                    run.segments, run.least_known)
-        most, patience = (MOST_WORK, PATIENCE) if run.options.gap is None else (inf, inf)
-        return run.bounded.bound(run.options.metric, most, over, enough, patience)
-    run.least, run.unbounded = attempted("gap", least) if not over() else (None, "")
+
+def bound_plans(run: PlanningRun, over: Over, enough: float = inf) -> None:
+    """Bounds all plans; the work is limited unless a gap is asked for.
+
+    `over` and `enough` are as of `NetworkLeast.bound`.
+    """
+    most, patience = (MOST_WORK, PATIENCE) if run.options.gap is None else (inf, inf)
+    if run.bounded:
+        run.least, run.unbounded = attempted("gap", partial(
+            run.bounded.bound, run.options.metric, most, over, enough, patience))
 
 
 def _tiles_of(groups: Sequence[CoverPart[EvaluatedGroup]]) -> int:
@@ -325,6 +328,8 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
     listed = run.over_in(LISTING)
     run.take_segments(segments(run.workload, run.options.longest, listed, units=bool(run.hardware.arch.units)))
     run.cut = listed()
+    if (bounded or run.options.gap is not None) and not run.cut:
+        begin_bounds(run, run.late)
     if run.descended:
         for key, own in run.descended.candidates(run.hardware, run.segments, run.bases, run.price, run.over).items():
             propose(run, run.known[key], own)
@@ -340,10 +345,8 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
         hoped = HopedSteps(run)
         if not hoped.unlisted():
             break
-    asked = run.options.gap
-    gap = ENOUGH if asked is None else asked
-    if (bounded or asked is not None) and not (run.cut or run.late()):
-        bound_plans(run, run.over_in(LISTING), run.value(best_known_plan(run)) / (1 + gap))
+    gap = ENOUGH if run.options.gap is None else run.options.gap
+    bound_plans(run, run.over_in(LISTING), run.value(best_known_plan(run)) / (1 + gap))
     _evaluate_least(run)
     if run.least is None or run.value(best_known_plan(run)) > (1 + gap) * run.least:
         _refine_groups(run, {part.nodes for part in best_known_plan(run)})

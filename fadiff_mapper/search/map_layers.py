@@ -180,8 +180,9 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
             history = (*history, Progress(time.monotonic() - begun, evaluations, outcome.legal_evaluations,
                                           math.log(proof.value), "proof"))
         status = "interrupted: " if stopped() else f"out of time after {options.time_limit:g} s: " if over() else ""
+        status += proof.sentence + (f" (in {metric}, the first metric)" if len(options.priorities) > 1 else "")
         done[id(first)] = (
-            replace(outcome, nest=proof.nest, status=status + proof.sentence, history=history, evaluations=evaluations),
+            replace(outcome, nest=proof.nest, status=status, history=history, evaluations=evaluations),
             (lower_bound(task.layer, task.space) or LowerBound(0, 0, 0, 0, ())).raised(metric, proof.least))
     found = [done.get(id(outcome), (outcome, None)) for outcome in outcomes]
     return [outcome for outcome, _ in found], lambda index: found[index][1]

@@ -249,8 +249,9 @@ class Refinement:
             if chains.agreed or met >= enough or (self.proof and self.proof.gap <= LARGEST_GAP):
                 break
         self.start_legal()  # so that a stopped search has a mapping to return
-        if self.proof and not self.proved and not self.task.sums and len(self.options.priorities) == 1 and (
-                not self.proof.least or chains.best_value > log(self.proof.least * (1 + WIDE_GAP))):
+        single = not self.task.sums and len(self.options.priorities) == 1
+        if self.proof and self.proof.least and single and not (self.proved or self.out_of_time()) and (
+                chains.best_value > log(self.proof.least * (1 + WIDE_GAP))):
             self.prove(LONGER * effort.proof)
         if self.proof and self.proved:
             status = self.proof.claim

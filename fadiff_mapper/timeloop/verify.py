@@ -96,7 +96,7 @@ class Verdict:
 
 
 def real_model(search_path: str | None = None) -> Path:
-    """The real `timeloop-model` in folders as in PATH; None: in PATH itself. FadiffError where there is none."""
+    """The real `timeloop-model` in `search_path`, written as PATH is; None: PATH. FadiffError where there is none."""
     program = find_real(MODEL, search_path)
     if program is None:
         raise FadiffError(f"nothing to verify against: no {MODEL} on the PATH (launchers of fadiff-mapper do not "

@@ -131,7 +131,7 @@ def coverage(network: Workload, units: bool = False) -> Coverage:
 
 
 def folded_in_words(rearrangements: Mapping[str, int]) -> str:
-    """A sentence on rearrangements that are folded into their neighbours, of which there are some."""
+    """A sentence on the rearrangements that are folded into their neighbours; at least one is given."""
     return (f"{sum(rearrangements.values())} rearrangements are folded into their neighbours ("
             + ", ".join(f"{number} {op}" for op, number in rearrangements.items()) + ")")
 

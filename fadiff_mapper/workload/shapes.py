@@ -29,7 +29,7 @@ def output_shape(node: Node, operands: Operands) -> Shape | None:
                 _check_operand(node, node.layer, dataspace, shape)
         computed = node.layer.tensor_shape(node.layer.problem.output.name)
         if stated is not None:
-            _same_size(node, stated, computed, "its output")
+            _check_same_size(node, stated, computed, "its output")
         return stated or computed
     if node.kind == "reshape" and stated is None:
         raise node.where.error(f"{node.name}: a reshape does not say what to", "out: [...]")
@@ -37,7 +37,7 @@ def output_shape(node: Node, operands: Operands) -> Shape | None:
     if stated is None or inferred is None:
         return inferred if stated is None else stated
     if node.kind == "reshape":
-        _same_size(node, stated, inferred, "its output")
+        _check_same_size(node, stated, inferred, "its output")
         return stated
     if node.kind == "join":  # a constant operand may broadcast
         aligned = zip(reversed(stated), reversed(inferred), strict=False)
@@ -133,7 +133,7 @@ def _check_operand(node: Node, layer: Operator, dataspace: str, shape: Shape) ->
     """
     wanted, axes = layer.tensor_shape(dataspace), layer.view(dataspace)
     if layer.op == "gemm" or REPEAT in axes[0]:
-        _same_size(node, shape, wanted, dataspace)
+        _check_same_size(node, shape, wanted, dataspace)
         return
     if len(shape) != len(wanted):
         raise node.where.error(f"{node.name}: {dataspace} has {len(wanted)} axes {_shown(wanted)}, the tensor "
@@ -168,7 +168,7 @@ def sliding_windows(layer: Operator, dataspace: str) -> dict[int, WindowSlide]:
     return windows
 
 
-def _same_size(node: Node, shape: Shape, wanted: Shape, what: str) -> None:
+def _check_same_size(node: Node, shape: Shape, wanted: Shape, what: str) -> None:
     """Raises SpecError where a tensor has another number of elements than `what` has."""
     if math.prod(shape) != math.prod(wanted):
         raise node.where.error(f"{node.name}: {what} is {_shown(wanted)}, {math.prod(wanted)} elements, the tensor "

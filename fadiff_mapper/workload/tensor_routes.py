@@ -114,7 +114,7 @@ def routes(nodes: Sequence[Node]) -> dict[str, Route]:
             simple = all(len(rank) == 1 for rank in output.ranks)
             result[node.name] = _reshaped(start, node.shape) if simple else _blocked(start, "sums", node.name)
         elif any(name in result for name in node.inputs):
-            result[node.name] = _passed(node, result, shapes, place)
+            result[node.name] = _route_behind(node, result, shapes, place)
     return result
 
 
@@ -128,7 +128,7 @@ def _refused(route: Route, name: str, node: Node) -> Route:
     return _blocked(route, name, f"{node.name} ({node.what or node.op})")
 
 
-def _passed(node: Node, before: Mapping[str, Route], shapes: Mapping[str, Shape | None],
+def _route_behind(node: Node, before: Mapping[str, Route], shapes: Mapping[str, Shape | None],
             place: Mapping[str, int]) -> Route:
     """The route behind one node without multiply-accumulates, from the operand that is ready last."""
     operands = [before[name] for name in node.inputs if name in before]

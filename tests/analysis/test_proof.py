@@ -463,6 +463,13 @@ def test_a_space_with_more_schemes_than_can_be_looked_at_is_left_unproved(monkey
     assert proof.sentence.startswith("nothing is proved; 3 parts")
 
 
+def test_of_several_metrics_the_proof_names_the_one_that_it_is_about() -> None:
+    spec = load("bundled:arch/gemmini_large", "bundled:layers/resnet18/fc_512_1000")
+    status = map_layer(spec, SearchOptions(metrics=("edp", "energy"), prove=True)).status
+    assert status.startswith("proved: no mapping is better") and status.endswith("(in edp, the first metric)")
+    assert "first metric" not in map_layer(spec, prove=True).status
+
+
 def test_a_gap_ends_a_proof_early() -> None:
     whole, near = (map_layer(gemm(), prove=True, gap=gap) for gap in (0.0, 0.5))
     assert near.gap is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from math import inf, prod
@@ -20,7 +19,6 @@ from torch import nn
 
 from fadiff_mapper import NetworkOptions, NetworkResult, load_network, map_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.fusion.candidates import cuts_whole
 from fadiff_mapper.fusion.estimates import Candidate, homes
@@ -671,13 +669,19 @@ def test_a_home_that_adds_up_sums_itself_takes_groups_and_has_a_bound() -> None:
     assert first.energy_pj < result.layers[0].result.stats.energy_pj    # its output does not go to DRAM
 
 
-def test_nothing_is_proven_for_a_run_that_ended_early() -> None:
-    network, limit, result = load_network("bundled:networks/mobilenet_v1"), 0.05, None
-    while result is None:
-        with suppress(OutOfTime):   # too short to read the design on a busy machine
-            result = map_network(network, bundled_files.find("arch/gemmini_large"),
-                                 NetworkOptions(time_limit=limit, threads=1))
-        limit *= 2
+def test_a_run_that_is_interrupted_has_the_gap_of_groups_that_are_not_divided() -> None:
+    network, design = load_network("bundled:networks/mobilenet_v1"), bundled_files.find("arch/gemmini_large")
+    whole, met = map_network(network, design).gap, list[str]()
+    result = map_network(network, design, on_progress=lambda stage, _: met.append(stage),
+                         stopped=lambda: "groups" in met)
+    assert result.status.startswith("interrupted") and result.gain > 0
+    assert whole is not None and result.gap is not None and whole < result.gap < 1
+
+
+def test_nothing_is_proven_for_a_run_that_ends_before_its_groups_are_listed() -> None:
+    met = list[str]()
+    result = map_network(load_network("bundled:networks/mobilenet_v1"), bundled_files.find("arch/gemmini_large"),
+                         on_progress=lambda stage, _: met.append(stage), stopped=lambda: bool(met))
     assert result.gap is None and "no lower bound" in result.proven
 
 

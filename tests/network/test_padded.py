@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,3 +49,11 @@ def test_bounds_that_no_units_divide_are_not_padded() -> None:
     (found,) = padded_layers([result], SearchOptions(effort="light"), lambda: False)
     assert [own.spec.problem.bounds for own in found] == [result.spec.problem.bounds]
     assert found[0].stats.cycles <= result.stats.cycles
+
+
+def test_a_layer_that_words_from_outside_hold_up_is_mapped_as_if_these_came_at_once() -> None:
+    result = mapped("conv1x1_32_64_112_s1", "gemmini_large")
+    (found,) = padded_layers([result], SearchOptions(effort="light"), lambda: False)
+    at_least = prod(result.spec.problem.bounds.values()) / result.spec.arch.arithmetic.instances
+    assert result.stats.cycles > 1.5 * at_least
+    assert layer_base(result, found).known[0].compute == at_least

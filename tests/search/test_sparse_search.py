@@ -92,3 +92,6 @@ def test_layers_with_sparse_tensors_are_not_fused_and_named(tmp_path: Path) -> N
     specs = specs_of(workload, "bundled:arch/gemmini_small")
     assert sparse_tensors(specs) == (f"Inputs of {sparse.name}",)
     assert network_text(workload).count("densities") == 1
+    with pytest.raises(FadiffError, match=r"gradient with sparse tensors \(Inputs of .*\), whose layers are not fused; "
+                                          "accepted: annealing"):
+        fm.map_network(workload, "bundled:arch/gemmini_small", fm.NetworkOptions(method="gradient"))

@@ -79,7 +79,7 @@ def render(text: str, file: str, functions: Mapping[str, Function], data: Mappin
     except SpecError:
         raise
     except Exception as error:  # a template's own expressions may raise anything
-        _fail(error, file, [] if isinstance(error, FadiffError) else [*environment.globals, *data])
+        _raise_template_error(error, file, [] if isinstance(error, FadiffError) else [*environment.globals, *data])
     if len(marked_text) > 2 * MAX_OUTPUT:
         raise Where(file).error("the template's output is too long", f"at most {MAX_OUTPUT} characters")
     return _unmarked(marked_text, file)
@@ -240,7 +240,7 @@ def _unmarked(text: str, file: str) -> Rendered:
     return Rendered(clean, tuple(reversed(found)))
 
 
-def _fail(error: Exception, file: str, names: Sequence[str]) -> NoReturn:
+def _raise_template_error(error: Exception, file: str, names: Sequence[str]) -> NoReturn:
     """The SpecError for whatever went wrong in a template, at the innermost line of that template."""
     line = getattr(error, "lineno", None)
     trace = error.__traceback__

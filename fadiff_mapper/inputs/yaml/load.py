@@ -155,7 +155,7 @@ class _TemplateScope:
         return list(dict.fromkeys(matches))
 
     def inner(self, path: Path, paid: bool = False) -> _TemplateScope:
-        """A file that this one includes, paid from the budget. Raises ValueError beyond the limits."""
+        """The scope of an included file, counted against the budget of includes. ValueError beyond the limits."""
         if path.suffix not in SUFFIXES:
             raise ValueError(f'"{path.name}" cannot be included; accepted: names that end in {listed(SUFFIXES)}')
         if not paid:

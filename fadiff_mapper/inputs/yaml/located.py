@@ -269,7 +269,7 @@ class Reader:
             raise self.node.at(name).error(f'"{name}" is not supported: {why}')
 
     def finish(self, context: str = "", whole: bool = True) -> None:
-        """Meets keys that were never asked for and are not in the table, each with the nearest known key.
+        """Reports keys that no reader asked for and that are not in the table, each with the nearest known key.
 
         `context`: words after the key in the message, such as " of a coefficient". `whole`: whether the whole table is
         accepted, be it asked for or not.

@@ -27,8 +27,8 @@ PORTION = 1 << 20
 """Numbers that are tried as divisors at a time: 8 MiB."""
 
 MOST_DIVISORS = 1024
-"""Divisors of a bound at most, whose tables over pairs, for every level, take some 100 MiB; no number below 3.6 * 10^8
-has more."""
+"""Divisors of a bound at most, as there are tables over their pairs for every level; no number below 3.6 * 10^8 has
+more."""
 
 REMEMBERED = 4096
 """Cached sets of reachable divisors, choices of levels (3 kB each) and tables of dimensions: the layers of a network,

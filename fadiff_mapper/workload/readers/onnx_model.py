@@ -96,7 +96,7 @@ def read_model(model: Any, name: str, where: Where, dims: Mapping[str, int], sha
         raise where.error("the model has no operators", "an ONNX model with a graph")
     constants = {tensor.name for tensor in model.graph.initializer} | {
         tensor.values.name for tensor in model.graph.sparse_initializer} | set(values)
-    light = _light(model, where, dims, shapes, values)
+    light = _model_for_shape_inference(model, where, dims, shapes, values)
     open_inputs = {}    # inputs that are no constants (weights) with axes that have no number
     for value in light.graph.input:
         kind = value.type.tensor_type
@@ -212,7 +212,7 @@ def _texts(model: Any, graphs: Sequence[Any]) -> Iterator[object]:
             yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
 
 
-def _light(model: Any, where: Where, dims: Mapping[str, int], shapes: Mapping[str, Shape],
+def _model_for_shape_inference(model: Any, where: Where, dims: Mapping[str, int], shapes: Mapping[str, Shape],
            values: Mapping[str, int]) -> Any:
     """A model of the same graph for shape inference.
 
