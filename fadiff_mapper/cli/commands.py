@@ -16,8 +16,6 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.program_start import INTERRUPTED
 from fadiff_mapper.base.standard_streams import say, say_error
-from fadiff_mapper.network import options as network_options
-from fadiff_mapper.search import options as search_options
 
 if TYPE_CHECKING:
     from fadiff_mapper.api import Calibration, Spec
@@ -89,7 +87,7 @@ def map_problems(options: argparse.Namespace) -> int:
     from fadiff_mapper.output.terminal.console import print_verdict
     from fadiff_mapper.output.terminal.layers import print_results
     from fadiff_mapper.output.terminal.progress import layer_progress
-    search = search_options.SearchOptions(
+    search = api.SearchOptions(
         metrics=tuple(options.metric or ()), seed=options.seed, time_limit=options.time_limit, threads=options.jobs,
         method=options.method, model=options.model, effort=options.effort, imperfect=options.imperfect,
         exhaustive_limit=options.exhaustive_limit, calibration=calibration(options), prove=options.prove,
@@ -127,11 +125,10 @@ def map_network(options: argparse.Namespace) -> int:
     from fadiff_mapper.output.terminal.networks import print_plan
     from fadiff_mapper.output.terminal.progress import network_progress
     program = api.real_model() if options.verify else None
-    search = network_options.NetworkOptions(
+    search = api.NetworkOptions(
         metric=options.metric, fuse=not options.no_fusion, seed=options.seed, time_limit=options.time_limit,
         threads=options.jobs, method=options.method, model=options.model, longest=options.longest,
         calibration=calibration(options), gap=options.gap)
-    network_options.check(search)
     with reading_in_time(options.begun, options.time_limit):
         network = api.load_network(options.network, **sizes(options))
         api.require_coverage(network, options.allow_partial, "--allow-partial")
