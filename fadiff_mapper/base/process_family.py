@@ -52,7 +52,7 @@ def _belongs(pid: int, session: int, mark: bytes) -> bool:
 
 
 def guard() -> None:
-    """Waits until standard input ends, as the parent has, and ends the program's family.
+    """Waits until standard input ends, because the parent has ended, and ends the program's family.
 
     Input, each part ended by a zero: the mark, a folder to remove or nothing, the program's id once it runs.
     """

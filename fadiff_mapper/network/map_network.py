@@ -180,10 +180,11 @@ def padded_layers(results: Sequence[Result], options: SearchOptions,
     """
     specs = []
     for index, result in enumerate(results):
-        bounds, *inner, outermost = result.spec.problem.bounds, *result.spec.arch.levels
+        *inner, outermost = result.spec.arch.levels
         # where words from outside hold a layer up, its mappings would have no use for more units
-        spec = replace(result.spec, arch=replace(result.spec.arch, levels=(*inner, replace(
-            outermost, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None))))
+        unlimited = replace(outermost, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None)
+        spec = replace(result.spec, arch=replace(result.spec.arch, levels=(*inner, unlimited)))
+        bounds = spec.problem.bounds
         spread = [level.spatial.fixed for number, level in enumerate(spec.constraints.levels)
                   if prod(spec.arch.fanout(number)) > 1]
         wider = {dim: padded(bound) for dim, bound in bounds.items()

@@ -301,7 +301,7 @@ def begin_bounds(run: PlanningRun, over: Over) -> None:
 
 
 def bound_plans(run: PlanningRun, over: Over, enough: float = inf) -> None:
-    """Bounds all plans; the work is limited unless a gap is asked for.
+    """Raises the bound on all plans, if `begin_bounds` found one; the work is limited unless a gap is asked for.
 
     `over` and `enough` are as of `NetworkLeast.bound`.
     """

@@ -43,8 +43,8 @@ LARGEST_GAP = 0.5
 """Gap of a short proof up to which a search is not repeated, as the proof has looked for better mappings, too."""
 
 WIDE_GAP, LONGER = 0.15, 10
-"""Gap above which a search does not end without a second proof, from the mapping that it found, and how many times as
-many parts and mappings that may look at: few searches end so far from what is proved."""
+"""Gap at the end of a search above which a second proof begins, from the mapping found, and the factor on its parts and
+mappings: few searches end so far from what is proved."""
 
 LOOK_EVERY = 0.03
 """Seconds, about, between two looks at the clock; each may wait for the interpreter."""
@@ -217,7 +217,7 @@ class Refinement:
         nest, earlier = self.best(), self.proof
         self.proof = prove(task.layer, task.space, "share" if sums else self.options.priorities[0], nest,
                            over=self.out_of_time, budget=budget, sums=sums or (1.0, 1.0), room=task.room)
-        if earlier:     # which may have got further, if time is over now
+        if earlier:     # if time is over now, the earlier proof may have got further
             self.proof = replace(self.proof, least=max(self.proof.least, earlier.least))
         self.evaluations += self.proof.mappings
         if self.proof.nest is not nest:
