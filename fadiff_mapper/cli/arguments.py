@@ -345,7 +345,7 @@ COMMANDS = {
     ), "MODEL is an ONNX model, a folder of Timeloop problems with edges.yaml, or a network file. PyTorch modules "
         "are code, so they come in from Python only: fadiff_mapper.load_network(module, inputs)."),
     "schema": Command(commands.schema, "print the JSON Schema of a kind of file, for an editor", (
-        Argument("kind", "arch, problem, mapping, mapper, constraints, sparse, units, ERT, ART, network or space",
+        Argument("kind", "arch, problem, mapping, mapper, constraints, sparse, units, ERT, ART, space, network, edges or model",
                  {"metavar": "KIND"}),
     )),
     "bundled": Command(commands.bundled, "list the designs and workloads that come with this program", (

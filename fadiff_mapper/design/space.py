@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -38,7 +37,6 @@ from fadiff_mapper.inputs.yaml.located import (
     kind_of,
     mapping,
     number,
-    one_of,
     positive,
     sequence,
     text,
@@ -343,9 +341,10 @@ def _values_of_section(reader: Reader) -> Sequence[Value]:
     if len(given) != 1:
         raise reader.node.where.error(f"found {' and '.join(given) or 'no values'}", FORMS)
     if given != ["range"]:
-        return reader.take(given[0], _listed_values if given == ["values"] else _powers_of_two)
-    low, high = reader.take("range", _bounds)
-    return _equally_spaced(low, high, reader.take("step", partial(number, above=0)), reader.at("range"))
+        check: Check[Sequence[Value]] = _listed_values if given == ["values"] else _powers_of_two
+        return reader.read(given[0], REQUIRED, check=check)  # type: ignore[no-any-return]
+    low, high = reader.read("range", REQUIRED, check=_bounds)
+    return _equally_spaced(low, high, reader.read("step", REQUIRED), reader.at("range"))
 
 
 def _scalar(given: str) -> Value:
@@ -430,13 +429,13 @@ DESIGN_SPACE = table(
     ("ties", MAP, None, "expressions over the parameters, by the entry of the architecture that follows from them"),
     ("limits", MAP, None, f"greatest values, by {', '.join(f'`{name}`' for name in MACHINE_LIMITS)} or an expression"),
     ("energy", one(*CHOICES), None, "the source of energies"))
-PARAMETER = table(
-    ("path", TEXT, None, "the entry that is set, such as `Buffer.attributes.depth`"),
+VALUES = table(
     ("values", LIST, None, "its values: numbers, or words"),
     ("powers_of_two", LIST, None, "[LOW, HIGH]: all powers of two between them"),
     ("range", LIST, None, "[LOW, HIGH]: its values are `step` apart"),
     ("step", real(above=0), None, "of a range"))
-"""The keys of the section `design_space` and of a parameter, for schema and reference."""
+PARAMETER = table(("path", TEXT, "", "the entry that is set, such as `Buffer.attributes.depth`")) | VALUES
+"""The keys of the section `design_space`, of the values of a parameter, and of a parameter."""
 
 Vary = Mapping[str, Any] | Sequence[str]
 """Template variables that are parameters: ranges by name, or texts "NAME=RANGE"."""
@@ -472,14 +471,14 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
     if not is_v04(document):
         raise document.where.error("the architecture of a design space is no tree of nodes",
                                    "architecture: with nodes:, the v0.4 dialect")
-    section = Reader(mapping(document.get(SECTION) or Map(where=document.where), document.at(SECTION)))
-    parameters = (*section.take("parameters", _parameters, ()), *varied)
-    node = section.take("ties", mapping, Map(where=document.where))  # a bare number is an expression, too
+    section = Reader(mapping(document.get(SECTION) or Map(where=document.where), document.at(SECTION)), DESIGN_SPACE)
+    parameters = (*section.read("parameters", (), check=_parameters), *varied)
+    node = section.read("ties", Map(where=document.where))  # a bare number is an expression, too
     ties = {str(path): Tie(text(item, node.at(path)), node.at(path)) for path, item in node.items()}
-    bounds = section.take("limits", _limits, {}) | _limits(dict(limits or {}), Where("limits"))
-    energies = section.take("energy", one_of(*CHOICES), None)
+    bounds = section.read("limits", {}, check=_limits) | _limits(dict(limits or {}), Where("limits"))
+    energies = section.read("energy")
     if section.node:
-        found = section.take("version", text)
+        found = section.read("version")
         if found != VERSION:
             raise section.at("version").error(f"found version {found}", VERSION)
     section.finish(" of the design space")
@@ -502,7 +501,7 @@ def _varied(vary: Vary) -> Iterator[Parameter]:
         if isinstance(values, str):
             values = values_of_text(values, where)
         elif isinstance(values, dict):
-            reader = Reader(Map(values, where=where))
+            reader = Reader(Map(values, where=where), VALUES)
             values = _values_of_section(reader)
             reader.finish()
         else:
@@ -513,9 +512,9 @@ def _varied(vary: Vary) -> Iterator[Parameter]:
 def _parameters(value: Any, where: Where) -> tuple[Parameter, ...]:
     node, found = mapping(value, where), []
     for name, item in node.items():
-        reader, place = Reader(mapping(item, node.at(name))), node.at(name)
+        reader, place = Reader(mapping(item, node.at(name)), PARAMETER), node.at(name)
         _check_name(str(name), place)
-        path = reader.take("path", text, "")
+        path = reader.read("path")
         values = _values_of_section(reader)
         reader.finish(f' of the parameter "{name}" ({FORMS})')
         found.append(Parameter(str(name), path, values, False, reader.at("path") if path else place))

@@ -14,18 +14,9 @@ from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.inputs.spec.keys import NATURAL, POSITIVE, TEXT, TRUTH, kind, one, table
 from fadiff_mapper.inputs.yaml.load import load_file
-from fadiff_mapper.inputs.yaml.located import (
-    Map,
-    Reader,
-    boolean,
-    natural,
-    one_of,
-    positive,
-    sequence,
-    text,
-    with_places,
-)
+from fadiff_mapper.inputs.yaml.located import REQUIRED, Map, Reader, each, one_of, positive, with_places
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.coverage import require_coverage
@@ -134,6 +125,50 @@ ACCEPTED = ("a config.json of transformers, bundled:models/NAME, or in Python a 
 BOUND, MOST_LAYERS = 2 ** 31, 10_000  # of an extent, and layers: plain safety limits
 
 
+def _extent(value: Any, where: Where) -> int:
+    found = positive(value, where)
+    if found >= BOUND:
+        raise where.error(f"found {found}", "less than 2^31")
+    return found
+
+
+EXTENT = kind(_extent, "whole number from 1 to 2^31 - 1", type=["number", "string"], minimum=1, exclusiveMaximum=BOUND)
+MODEL = table(
+    ("model_type", one(*FAMILIES), REQUIRED, "its family"),
+    ("_name_or_path", TEXT, "", "its name; that of the file or its folder"),
+    ("hidden_size", EXTENT, REQUIRED, "channels between layers"),
+    ("num_attention_heads", EXTENT, REQUIRED, "heads of queries"),
+    ("num_key_value_heads", EXTENT, None, "heads of keys and values; as many as of queries"),
+    ("head_dim", EXTENT, None, "channels of a head; the channels between layers over the heads"),
+    ("num_hidden_layers", EXTENT, REQUIRED, "layers"),
+    ("intermediate_size", EXTENT, REQUIRED, "extent within the feed-forward part"),
+    ("n_embd", EXTENT, REQUIRED, "of gpt2: channels between layers"),
+    ("n_head", EXTENT, REQUIRED, "of gpt2: heads"),
+    ("n_layer", EXTENT, REQUIRED, "of gpt2: layers"),
+    ("n_inner", EXTENT, None, "of gpt2: extent within the feed-forward part; four times the channels"),
+    ("activation_function hidden_activation hidden_act", one(*ACTIVATIONS), None, "activation; silu, of gpt2 gelu"),
+    ("vocab_size", EXTENT, REQUIRED, "words of the vocabulary"),
+    ("n_positions max_position_embeddings", EXTENT, REQUIRED, "tokens that it is made for"),
+    ("tie_word_embeddings", TRUTH, None, "whether the embedding is the head's matrix, too; of gpt2 and gemma"),
+    ("q_lora_rank", POSITIVE, 0, "of deepseek_v3: extent of the latent queries; not compressed"),
+    ("kv_lora_rank", EXTENT, REQUIRED, "of deepseek_v3: extent of the latent vector of keys and values"),
+    ("qk_nope_head_dim", EXTENT, REQUIRED, "of deepseek_v3: channels of a head without positions"),
+    ("qk_rope_head_dim", EXTENT, REQUIRED, "of deepseek_v3: channels of a head with positions"),
+    ("v_head_dim", EXTENT, REQUIRED, "of deepseek_v3: channels of a head's values"),
+    ("n_routed_experts", POSITIVE, REQUIRED, "of deepseek_v3: experts"),
+    ("num_experts_per_tok", POSITIVE, REQUIRED, "experts that each token uses"),
+    ("moe_intermediate_size", POSITIVE, REQUIRED, "of deepseek_v3: extent within an expert"),
+    ("n_shared_experts", NATURAL, 1, "of deepseek_v3: experts that all tokens use"),
+    ("first_k_dense_replace", NATURAL, 0, "of deepseek_v3: first layers, which have no experts"),
+    ("num_local_experts", POSITIVE, REQUIRED, "of mixtral: experts"),
+    ("sliding_window", POSITIVE, 0, "tokens that a token attends to; all before it"),
+    ("use_sliding_window", TRUTH, None, "whether that window counts; not of qwen"),
+    ("max_window_layers", NATURAL, 0, "of qwen: first layers, which have no window"),
+    ("layer_types", kind(each(one_of("full_attention", "sliding_attention")), "list", type="array"), None,
+     "which layers have the window"))
+"""The keys of a `config.json`; the family decides which of them it has."""
+
+
 def described(source: Any) -> LanguageModel | TracedModel:
     """A model that has been read, or as `read_model` reads it; a PyTorch module without a configuration is traced."""
     torch = sys.modules.get("torch")
@@ -167,38 +202,30 @@ def read_model(source: Any) -> LanguageModel:
         if path.suffix.lower() in REFUSED:
             raise FadiffError(f"{path}: cannot be read without running code from it; accepted: {ACCEPTED}")
         node, title = load_file(path), path.parent.name if path.name == "config.json" else path.stem
-    reader = Reader(node)
-    family = reader.take("model_type", one_of(*FAMILIES))
-
-    def extent(name: str | tuple[str, ...], *default: Any) -> int:
-        found: int = reader.take(name, positive, *default)
-        if found >= BOUND:
-            raise node.where.error(f"{name} is {found}", "less than 2^31")
-        return found
+    reader = Reader(node, MODEL)
+    family = reader.read("model_type")
     gpt = family == "gpt2"
-    width = extent("n_embd" if gpt else "hidden_size")
-    heads, depth = (extent(name) for name in (("n_head", "n_layer") if gpt else (
-        "num_attention_heads", "num_hidden_layers")))
+    width, heads, depth = map(reader.read, ("n_embd", "n_head", "n_layer") if gpt else (
+        "hidden_size", "num_attention_heads", "num_hidden_layers"))
     if depth > MOST_LAYERS:
         raise node.where.error(f"found {depth} layers", f"at most {MOST_LAYERS}")
-    shared = heads if gpt else extent("num_key_value_heads", heads)
+    shared = heads if gpt else reader.read("num_key_value_heads", heads)
     if heads % shared:
         raise reader.at("num_key_value_heads").error(f"{shared} heads of keys and values for {heads} of queries",
                                                      "a divisor of num_attention_heads")
-    size = extent("head_dim", width // heads)
-    inner = extent("n_inner", 4 * width) if gpt else extent("intermediate_size")
-    activation = ACTIVATIONS[reader.take(("activation_function", "hidden_activation", "hidden_act"),
-                                         one_of(*ACTIVATIONS), "gelu" if gpt else "silu")]
+    size = reader.read("head_dim", width // heads)
+    inner = reader.read("n_inner", 4 * width) if gpt else reader.read("intermediate_size")
+    activation = ACTIVATIONS[reader.read("activation_function", "gelu" if gpt else "silu")]
     latent = None
     if family == "deepseek_v3":
-        latent = Latent(reader.take("q_lora_rank", positive, 0), *(int(extent(name)) for name in (
-            "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")))
+        latent = Latent(*map(reader.read, ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim",
+                                           "v_head_dim")))
     layers = _layers(reader, family, depth, inner)
     model = LanguageModel(
-        reader.take("_name_or_path", text, title) or title or family, width, heads, shared, size, layers,
-        extent("vocab_size"), extent(("n_positions", "max_position_embeddings")), "layernorm" if gpt else "rmsnorm",
+        reader.read("_name_or_path", title) or title or family, width, heads, shared, size, layers,
+        reader.read("vocab_size"), reader.read("n_positions"), "layernorm" if gpt else "rmsnorm",
         activation, not gpt, not gpt, family == "qwen3", family == "gemma2", family == "gemma2",
-        reader.take("tie_word_embeddings", boolean, gpt or family.startswith("gemma")), latent)
+        reader.read("tie_word_embeddings", gpt or family.startswith("gemma")), latent)
     for key in node:
         if key not in (*reader.asked, *HARMLESS) and MATTERS.search(str(key)) and node[key] not in (None, False, 0):
             raise node.at(key).error(f'the key "{key}" is not known of a {family}, and may bear on the cost',
@@ -209,21 +236,21 @@ def read_model(source: Any) -> LanguageModel:
 def _layers(reader: Reader, family: str, depth: int, inner: int) -> tuple[Layers, ...]:
     """The layers by kind: those with experts, and those whose attention has a window."""
     if family == "deepseek_v3":
-        experts, used = reader.take("n_routed_experts", positive), reader.take("num_experts_per_tok", positive)
-        each, always = reader.take("moe_intermediate_size", positive), reader.take("n_shared_experts", natural, 1)
-        dense = min(reader.take("first_k_dense_replace", natural, 0), depth)
+        experts, used, extent, always, first = map(reader.read, (
+            "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts",
+            "first_k_dense_replace"))
+        dense = min(first, depth)
         found = (Layers("dense", dense, inner),
-                 Layers("experts", depth - dense, each, None, experts, _used(reader, used, experts), each * always))
+                 Layers("experts", depth - dense, extent, None, experts, _used(reader, used, experts), extent * always))
         return tuple(layers for layers in found if layers.count)
-    window: int | None = reader.take("sliding_window", positive, 0) or None
-    if not reader.take("use_sliding_window", boolean, not family.startswith("qwen")):
+    window: int | None = reader.read("sliding_window") or None
+    if not reader.read("use_sliding_window", not family.startswith("qwen")):
         window = None
-    before = reader.take("max_window_layers", natural, 0) if family.startswith("qwen") else 0
+    before = reader.read("max_window_layers") if family.startswith("qwen") else 0
     if family == "mixtral":
-        experts, used = reader.take("num_local_experts", positive), reader.take("num_experts_per_tok", positive)
+        experts, used = reader.read("num_local_experts"), reader.read("num_experts_per_tok")
         return (Layers("experts", depth, inner, window, experts, _used(reader, used, experts)),)
-    kinds = reader.take("layer_types", lambda value, where: [
-        one_of("full_attention", "sliding_attention")(item, at) for item, at in sequence(value, where).placed()], None)
+    kinds = reader.read("layer_types")
     if kinds is not None and len(kinds) != depth:
         raise reader.at("layer_types").error(f"{len(kinds)} entries for {depth} layers", "one for each layer")
     windowed = (0 if window is None else kinds.count("sliding_attention") if kinds else

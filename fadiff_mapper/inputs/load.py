@@ -259,7 +259,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
 
 def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperOptions:
     """Reads the mapper section; options that change nothing here may be written with hyphens."""
-    reader = Reader(underscored(mapping(node, where)), leniency, MAPPER)
+    reader = Reader(underscored(mapping(node, where)), MAPPER, leniency)
     metrics, threads = reader.read("optimization_metric"), reader.read("num_threads")
     ignored = tuple((name, why) for name, why in IDLE_OPTIONS.items() if reader.read(name) not in UNSET)
     reader.finish(" in the mapper section")

@@ -8,11 +8,12 @@ from typing import Any
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.design import space
+from fadiff_mapper.inference import language_model
 from fadiff_mapper.inputs.load import PASSED_ON
 from fadiff_mapper.inputs.native.hyphens import REWRITTEN
 from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.yaml.located import REQUIRED, Key, Table
-from fadiff_mapper.workload.readers import network_text
+from fadiff_mapper.workload.readers import network_text, problem_folder
 
 TABLES: dict[str, Table] = {
     "architecture": keys.ARCHITECTURE, "node": keys.NODE, "component": keys.COMPONENT,
@@ -23,7 +24,8 @@ TABLES: dict[str, Table] = {
     "unit": keys.UNIT, "operation": keys.OPERATION,
     "problem": keys.PROBLEM, "shape": keys.SHAPE, "coefficient": keys.COEFFICIENT, "data space": keys.DATA_SPACE,
     "instance": keys.INSTANCE, "density": keys.DENSITY, "bits": keys.ELEMENT,
-    "constraint": keys.CONSTRAINT,
+    "v0.4 document": keys.V04_DOCUMENT, "globals": keys.GLOBALS, "components": keys.COMPONENTS,
+    "map space": keys.MAPSPACE, "constraint section": keys.CONSTRAINT_SECTION, "constraint": keys.CONSTRAINT,
     "directive": {name: key for table in keys.DIRECTIVES.values() for name, key in table.items()},
     "mapper": keys.MAPPER,
     "ERT": keys.ERT, "energies": keys.ENERGIES, "action": keys.ACTION, "ART": keys.ART, "area": keys.AREA,
@@ -33,19 +35,24 @@ TABLES: dict[str, Table] = {
     "compute optimization": keys.COMPUTE_OPTIMIZATION,
     "network": network_text.NETWORK, "network shape": network_text.SHAPE, "network node": network_text.NODE,
     "folded operator": network_text.FOLDED,
+    "network of problems": problem_folder.GRAPH, "problem file": problem_folder.LAYER, "edge": problem_folder.EDGE,
+    "model": language_model.MODEL,
     "design space": space.DESIGN_SPACE, "parameter": space.PARAMETER,
 }
 """All tables by the names under which they refer to each other."""
-OPEN = ("attributes", "instance")
-"""Tables with other keys beside their own: attributes for Accelergy, dimensions and coefficients of the shape."""
-UNTYPED = ("v0.4 node", "constraint", "directive")
+OPEN = ("attributes", "instance", "model")
+"""Tables with other keys beside their own: attributes for Accelergy, dimensions and coefficients of the shape, keys of
+transformers."""
+UNTYPED = ("v0.4 node", "constraint", "directive", "model")
 """Tables whose mappings have a type that decides which keys must be there; the schema leaves that to the reader."""
 SECTIONS = {
     "arch": ("architecture", "arch"), "problem": ("problem",), "mapping": ("mapping",), "mapper": ("mapper",),
     "constraints": ("constraints", "architecture_constraints", "arch_constraints", "mapspace_constraints", "mapspace"),
     "sparse": ("sparse_optimizations",), "units": ("units",), "ERT": ("ERT",), "ART": ("ART",),
-    "network": ("workload",), "space": ("design_space",)}
-"""Kind of a file -> the sections of which it must have one."""
+    "space": ("design_space",)}
+"""Kind of a file of Timeloop's -> the sections of which it must have one."""
+OWN_SECTIONS = {"network": ("workload", "network"), "edges": ("network", "network of problems")}
+"""Kind of a file that shares no section with others -> its one section, and the table of that."""
 
 
 def json_schema(kind: str) -> dict[str, Any]:
@@ -54,24 +61,22 @@ def json_schema(kind: str) -> dict[str, Any]:
     It holds names and types of keys, one mapping by itself: whether the parts fit each other is left to the readers.
 
     Args:
-        kind: "arch", "problem", "mapping", "mapper", "constraints", "sparse", "units", "ERT", "ART", "network" or
-            "space".
+        kind: "arch", "problem", "mapping", "mapper", "constraints", "sparse", "units", "ERT", "ART", "space",
+            "network", "edges" (of a folder of problems) or "model" (a `config.json`).
 
     Raises:
         FadiffError: There is no such kind.
     """
-    if kind not in SECTIONS:
-        raise FadiffError(f'found "{kind}"{nearest(kind, tuple(SECTIONS))}; accepted: {listed(SECTIONS)}')
+    kinds = (*SECTIONS, *OWN_SECTIONS, "model")
+    if kind not in kinds:
+        raise FadiffError(f'found "{kind}"{nearest(kind, kinds)}; accepted: {listed(kinds)}')
 
     def ref(name: str) -> dict[str, Any]:
         return {"$ref": f"#/$defs/{name}"}
 
     constraint_list = {"type": "array", "items": ref("constraint")}
-    constraints = {"anyOf": [constraint_list, {
-        "type": "object", "additionalProperties": False,
-        "patternProperties": {"^constraints_": constraint_list, "ignore": {}},
-        "properties": {"version": {}, "template": {}, "targets": constraint_list, "constraints": {"anyOf": [
-            constraint_list, {"type": "string"}]}}}]}
+    constraints = {"anyOf": [constraint_list, _object("constraint section", keys.CONSTRAINT_SECTION) | {
+        "patternProperties": {"^constraints_": constraint_list, "ignore": {}}}]}
     section: dict[str, dict[str, Any]] = {
         "arch": {"anyOf": [ref(name) for name in ("architecture", "architecture in lists", "v0.4 architecture")]},
         "mapping": {"type": "array", "items": ref("directive")}, "constraints": constraints,
@@ -79,13 +84,16 @@ def json_schema(kind: str) -> dict[str, Any]:
         "space": {"allOf": [ref("design space"), {
             "properties": {"parameters": {"additionalProperties": ref("parameter")}}}]}}
     definitions = {"$defs": {name: _object(name, table) for name, table in TABLES.items()}}
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "additionalProperties": False}
-    if kind == "network":   # the only files that share no section with others
-        return head | {"properties": {"workload": ref("network")}, "required": ["workload"]} | definitions
-    properties = {name: _or_null(section.get(what, ref(what))) for what, names in SECTIONS.items() for name in names
-                  if what != "network"}
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    if kind == "model":
+        return dialect | ref("model") | definitions
+    head = dialect | {"type": "object", "additionalProperties": False}
+    if kind in OWN_SECTIONS:
+        name, table = OWN_SECTIONS[kind]
+        return head | {"properties": {name: ref(table)}, "required": [name]} | definitions
+    properties = {name: _or_null(section.get(what, ref(what))) for what, names in SECTIONS.items() for name in names}
     return head | {
-        "properties": properties | {name: {} for name in PASSED_ON},
+        "properties": properties | {name: {} for name in PASSED_ON} | {"globals": _or_null(ref("globals"))},
         "patternProperties": {"ignore|components": {}, "constraints": _or_null(constraints),
                               "mapping$": _or_null(section["mapping"])},
         "anyOf": [{"required": [name]} for name in SECTIONS[kind]]} | definitions

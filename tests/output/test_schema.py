@@ -19,10 +19,11 @@ from v04_designs import document
 from fadiff_mapper import FadiffError, load_network, quickstart, save_network
 from fadiff_mapper.cli import main
 from fadiff_mapper.design import space
+from fadiff_mapper.inference import language_model
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.inputs.yaml.located import Table, plain
 from fadiff_mapper.output.schema import OPEN, SECTIONS, json_schema, reference
-from fadiff_mapper.workload.readers import network_text
+from fadiff_mapper.workload.readers import network_text, problem_folder
 
 ROOT = Path(__file__).parents[2]
 BUNDLED = {"arch": "arch/*.yaml", "problem": "problems/*.yaml", "mapping": "mappings/*.yaml",
@@ -73,22 +74,30 @@ def test_every_bundled_layer_validates() -> None:
     assert [path for kind, path in LAYERS if not validator(kind).is_valid(plain(load_file(path)))] == []
 
 
-@pytest.mark.parametrize("kind", SECTIONS)
+@pytest.mark.parametrize("kind", [*SECTIONS, "edges"])
 def test_a_file_of_another_kind_does_not_validate(kind: str) -> None:
     assert not validator(kind).is_valid({}) and not validator(kind).is_valid({"workload": {}})
 
 
 @pytest.mark.parametrize(("module", "tables"), [
-    (network_text, (network_text.NETWORK, network_text.SHAPE, network_text.NODE, network_text.FOLDED)),
-    (space, (space.DESIGN_SPACE, space.PARAMETER))], ids=["network", "space"])
-def test_the_tables_of_network_and_space_files_have_the_keys_that_their_readers_take(
-        module: ModuleType, tables: tuple[Table, ...]) -> None:
-    calls = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Call)]
-    taken = {node.args[0].value for node in calls if isinstance(node.func, ast.Attribute)
-             and node.func.attr in ("take", "read") and isinstance(node.args[0], ast.Constant)}
-    looped = ({"possible", "macs", "causal", "constants", "unit", "moves"} if module is network_text else
-              {"values", "powers_of_two"})
-    assert taken - {"workload"} | looped == {name for table in tables for name in table}
+    (network_text, (network_text.NETWORK, network_text.SHAPE, network_text.NODE)),
+    (problem_folder, (problem_folder.GRAPH, problem_folder.EDGE)),
+    (language_model, (language_model.MODEL,)),
+    (space, (space.DESIGN_SPACE, space.PARAMETER))], ids=["network", "edges", "model", "space"])
+def test_every_key_of_a_table_is_one_that_its_reader_names(module: ModuleType, tables: tuple[Table, ...]) -> None:
+    functions = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.FunctionDef)]
+    words = {node.value for function in functions for node in ast.walk(function) if isinstance(node, ast.Constant)}
+    assert {name for table in tables for name in table} <= words
+
+
+def test_an_edges_file_and_a_language_model_validate() -> None:
+    edges = {"network": {"layers": [{"name": "a", "problem": "conv.yaml"}], "edges": [
+        {"from": "a", "to": "b", "axes": {"C": "M"}}]}}
+    assert validator("edges").is_valid(edges)
+    assert not validator("edges").is_valid({"network": {"edges": [{"from": "a"}]}})
+    models = [load_file(path) for path in sorted((ROOT / "timeloop_specs" / "models").iterdir())]
+    assert models and [model for model in models if not validator("model").is_valid(plain(model))] == []
+    assert not validator("model").is_valid({**plain(models[0]), "num_hidden_layers": 0})
 
 
 def test_a_step_that_is_no_list_does_not_validate() -> None:

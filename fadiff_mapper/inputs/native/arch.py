@@ -62,7 +62,7 @@ class Component(NamedTuple):
                         self.attributes.at(key), f"attribute {key}",
                         f'Timeloop ignores the attribute "{key}" of "{self.name}" (did you mean "{meant}"?)',
                         f'"{meant}"', "")])
-        return Reader(self.attributes, leniency, table)
+        return Reader(self.attributes, table, leniency)
 
 
 def role_of(kind: str, roles: AnyMapping[str, tuple[str, ...]] = ROLES) -> str:
@@ -109,7 +109,7 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
         reader = unit.reader(keys.ARITHMETIC, leniency)
         arithmetic.append(Arithmetic(unit.name, unit.kind, **_mesh(reader, unit.instances),
                                      word_bits=reader.read("word_bits"), energy=reader.read("energy"),
-                                     area=reader.take("area", number, 0.0)))
+                                     area=reader.read("area")))
     if len(arithmetic) != 1:
         raise where.error(f"{len(arithmetic)} arithmetic components", "one, with a class that contains mac or compute")
     if not levels:
@@ -141,7 +141,7 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
 def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
     """The components from the outside in, and the name of the outermost node."""
     if "storage" in root:  # the old format: `arithmetic` and a list, innermost first, with attributes inline
-        reader = Reader(root, leniency, keys.ARCHITECTURE_LISTS)
+        reader = Reader(root, keys.ARCHITECTURE_LISTS, leniency)
         arithmetic, storage = reader.read("arithmetic"), reader.read("storage")
         reader.finish(" in the architecture")
         nodes = [mapping(value, where) for value, where in storage.placed()]
@@ -152,7 +152,7 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
                  for i, node in reversed(list(enumerate(nodes)))]
         return [Component(text(node.get("name", default), node.at("name")).split("[")[0], kind, node, 1, node.where)
                 for node, default, kind in (*named, (arithmetic, UNNAMED, "mac"))], ""
-    reader = Reader(root, leniency, keys.ARCHITECTURE)
+    reader = Reader(root, keys.ARCHITECTURE, leniency)
     subtree = reader.read("subtree")
     reader.finish(" in the architecture")
     components: list[Component] = []
@@ -160,14 +160,14 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
     while subtree:
         if len(subtree) != 1:
             raise subtree.where.error(f"{len(subtree)} subtrees side by side", "one subtree per node")
-        node = next(readers(subtree, leniency, keys.NODE))
+        node = next(readers(subtree, keys.NODE, leniency))
         node_name, empty = node.read("name"), Seq(where=node.node.where)
         name = name or node_name.split("[")[0]
         instances *= span(node_name, node.at("name"))
         node.read("attributes")
         local, subtree = node.read("local", empty), node.read("subtree", empty)
         node.finish(f' of the node "{node_name}"')
-        for reader in readers(local, leniency, keys.COMPONENT):
+        for reader in readers(local, keys.COMPONENT, leniency):
             own_name, kind = reader.read("name"), reader.read("class")
             attributes = reader.read("attributes", Map(where=reader.node.where))
             reader.refuse("sparse_optimizations", "in this dialect they stand in a section of their own")
@@ -276,7 +276,7 @@ def _storage(component: Component, leniency: Leniency, dataspaces: Sequence[str]
         addr_gen_energy=max(reader.read("addr_gen_energy"), 0.0), power_gated_at=reader.read("power_gated_at"),
         interconnect=_wires(reader, kind, word_bits), metadata=MetadataStorage(bits, depth, unit_bits),
         decompresses=reader.read("decompression_supported"), compresses=reader.read("compression_supported"),
-        area=reader.take("cluster_area", number, 0.0) / cluster)
+        area=reader.read("cluster_area") / cluster)
 
 
 # A level that names a network uses it in place of its own wires, and so must the next level inwards: `network_read` and
@@ -340,7 +340,7 @@ def named_interconnects(components: Sequence[Component], units: Sequence[tuple[s
                               "a reduction tree as network_update and network_drain alone")
         bits = reader.read("word_bits")
         wires = _wires(Reader(Map({**reader.node, "network_fill_latency": reader.read("fill_latency")}, where=where,
-                                  places=reader.node.places), leniency, keys.NETWORK), kind, bits)
+                                  places=reader.node.places), keys.NETWORK, leniency), kind, bits)
         network = NamedInterconnect(name, "Legacy" if kind == "XY_NoC" else kind, inwards, outwards, wires)
         if kind == "SimpleMulticast":
             action = reader.read("action_name")

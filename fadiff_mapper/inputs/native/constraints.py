@@ -21,9 +21,20 @@ from fadiff_mapper.inputs.native.mapping import (
 )
 from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
-from fadiff_mapper.inputs.spec.keys import CONSTRAINT, CONSTRAINT_TYPES, NATIVE_CONSTRAINTS, picked
+from fadiff_mapper.inputs.spec.keys import CONSTRAINT, CONSTRAINT_SECTION, CONSTRAINT_TYPES, NATIVE_CONSTRAINTS, picked
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, known, mapping, one_of, plain, sequence, text
+from fadiff_mapper.inputs.yaml.located import (
+    REQUIRED,
+    Map,
+    Reader,
+    Seq,
+    kind_of,
+    known,
+    mapping,
+    one_of,
+    plain,
+    sequence,
+)
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
 ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"  # sections as they are written out
@@ -105,31 +116,31 @@ def _listed(value: Any, where: Where, leniency: Leniency) -> Iterator[tuple[Map,
     A section is a list, or a mapping with one under `targets`, `constraints`, or, where named, `constraints_NAME`.
     """
     if isinstance(value, dict):
-        reader = Reader(mapping(value, where), leniency)
-        reader.take("version", text, None)
-        if reader.take("template", one_of("uber", "ruby"), "uber") == "ruby":
+        reader = Reader(mapping(value, where), CONSTRAINT_SECTION, leniency)
+        reader.read("version")
+        if reader.read("template") == "ruby":
             raise reader.at("template").error('the template "ruby" (imperfect factors) is not supported', "uber")
         alternatives = [str(key) for key in reader.node if str(key).startswith("constraints_")]
-        reader.asked += ["targets", "constraints", *alternatives]
+        reader.asked += alternatives
         if "constraints" in reader.node and "targets" in reader.node:
             raise reader.at("targets").error('found "targets" besides "constraints"', "one of them")
         key = "constraints" if "constraints" in reader.node else "targets"
         if isinstance(reader.node.get("constraints"), str):
             names = [alternative.removeprefix("constraints_") for alternative in alternatives]
-            key = f"constraints_{reader.take('constraints', one_of(*names))}"
-        constraints = reader.take(key, sequence, [])
+            key = f"constraints_{reader.read('constraints', check=one_of(*names))}"
+        constraints = reader.node.get(key)
         reader.finish()
-        if constraints:
-            yield from _listed(constraints, reader.at(key), leniency)
+        if constraints is not None:
+            yield from _listed(sequence(constraints, reader.at(key)), reader.at(key), leniency)
     elif isinstance(value, list):
         for entry, at in sequence(value, where).placed():
             node = mapping(entry, at)
             if "constraints" not in node:
                 yield node, node
                 continue
-            reader = Reader(node, leniency)  # several, listed under their common target
-            reader.take(("target", "name"), text)
-            constraints = reader.take("constraints", sequence)
+            reader = Reader(node, picked("target constraints"), leniency)  # several, listed under their common target
+            reader.read("target")
+            constraints = reader.read("constraints", REQUIRED)
             reader.finish()
             for constraint, place in constraints.placed():
                 yield node, mapping(constraint, place)
@@ -144,14 +155,14 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
     `target` names its level, one of `names`. Timeloop takes some keys from its `attributes`, where it has them; they
     are written side by side, without lists that Timeloop does not read.
     """
-    own = Reader(node, leniency, picked("target type attributes" if target is node else "type attributes"))
-    named = own if target is node else Reader(target, table=CONSTRAINT)
+    own = Reader(node, picked("target type attributes" if target is node else "type attributes"), leniency)
+    named = own if target is node else Reader(target, CONSTRAINT)
     name, at = named.read("target"), named.at("target" if target.get("target") is not None else "name")
     spelling = own.read("type")
     kind, nested = CONSTRAINT_TYPES[spelling], own.read("attributes")
     in_attributes, others = NATIVE_CONSTRAINTS[kind]
     own.table = {**own.table, **(in_attributes if nested is None else {}), **others}
-    attributes = own if nested is None else Reader(nested, leniency, in_attributes)
+    attributes = own if nested is None else Reader(nested, in_attributes, leniency)
     known(name, at, names)
     level = names.index(name)
     if kind == "spatial" and fanouts[level] == (1, 1):
@@ -174,8 +185,8 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
         return written
 
     if "factors" in in_attributes:
-        factors = attributes.take("factors", lambda value, where: parse_factors(
-            value, where, problem.bounds, leniency=leniency), ())
+        factors = attributes.read("factors", (), check=lambda value, where: parse_factors(
+            value, where, problem.bounds, leniency=leniency))
         found += [(LIMITS[factor.operator], factor.dimension, factor.value, factor.where) for factor in factors]
         # A default holds for the dimensions without a limit of the same direction.
         for operator, key in (("<=", "default_max_factor"), (">=", "default_min_factor")):
@@ -183,8 +194,8 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
             limited = [factor.dimension for factor in factors if factor.operator == operator]
             found += [(LIMITS[operator], dimension, limit, attributes.at(key))
                       for dimension in problem.dimensions if limit is not None and dimension not in limited]
-        permutation = attributes.take("permutation", lambda value, where: parse_permutation(
-            value, where, problem.dimensions, commas=True), permutation)
+        permutation = attributes.read("permutation", permutation, check=lambda value, where: parse_permutation(
+            value, where, problem.dimensions, commas=True))
         if any(permutation):
             found.append(("order", "", permutation, attributes.at("permutation")))
     for key, kept in (("keep", True), ("bypass", False)) if "keep" in in_attributes else ():

@@ -184,7 +184,7 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem, 
     ones, names = dict.fromkeys(problem.dimensions, 1), arch.level_names()
     levels = [LevelMapping(ones, problem.dimensions, ones, problem.dimensions, len(problem.dimensions),
                            frozenset(problem.dataspace_names()))] * len(names)
-    for reader in readers(directives, leniency, DIRECTIVES["temporal"]):
+    for reader in readers(directives, DIRECTIVES["temporal"], leniency):
         target = known(reader.read("target"), reader.at("target"), names, "level")
         index, kind = names.index(target), reader.read("type")
         level = levels[index]

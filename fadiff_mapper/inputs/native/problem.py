@@ -65,14 +65,14 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT, instance_
             coefficient of the shape, and in both dialects about what `timeloop-model` refuses: floats such as 8.0 for
             bounds and coefficients, coefficients without a default, and dimensions of several letters.
     """
-    reader = Reader(underscored(mapping(node, where)), leniency, keys.PROBLEM)
+    reader = Reader(underscored(mapping(node, where)), keys.PROBLEM, leniency)
     reader.read("name")
     shape, at = reader.read("shape"), reader.at("shape")
     by_word = isinstance(shape, str)
     shape = mapping(NAMED_SHAPES[known(shape, at, NAMED_SHAPES, "shape")] if by_word else shape, at)
     if set(shape) == {"shape"} and not by_word:  # a shape file included as a whole
         shape = mapping(shape["shape"], shape.at("shape"))
-    shape_reader = Reader(shape, leniency, keys.SHAPE)
+    shape_reader = Reader(shape, keys.SHAPE, leniency)
     shape_reader.refuse("flatten", "flattened dimensions are not modelled")
     shape_reader.refuse("flattened_dimensions", "flattened dimensions are not modelled")
     name = shape_reader.read("name")
@@ -85,13 +85,13 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT, instance_
     coefficient_rows, defaults = shape_reader.read("coefficients", Seq(where=shape.where)), dict[str, int]()
     if len(coefficient_rows) > MOST_NAMES:
         raise coefficient_rows.where.error(f"found {len(coefficient_rows)} coefficients", f"at most {MOST_NAMES}")
-    for row in readers(coefficient_rows, leniency, keys.COEFFICIENT):
+    for row in readers(coefficient_rows, keys.COEFFICIENT, leniency):
         coefficient = row.read("name")
         if row.node.get("default") is None:
             instance_keys.meet([Oddity(row.node.where, "default",
                                        f'timeloop-model refuses the coefficient "{coefficient}" without a default',
                                        "default: a whole number >= 0", "it is 1")])
-        defaults[coefficient] = Reader(row.node, instance_keys, keys.COEFFICIENT).read("default")
+        defaults[coefficient] = Reader(row.node, keys.COEFFICIENT, instance_keys).read("default")
         row.finish(" of a coefficient")
     spaces = shape_reader.read("data_spaces")
     if len(spaces) > MOST_NAMES:
@@ -123,7 +123,7 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT, instance_
     coefficients = {coefficient: keys.whole_number(instance.get(coefficient, default), instance.at(coefficient), 0,
                                                    instance_keys) for coefficient, default in defaults.items()}
     dataspaces = []
-    for row in readers(spaces, leniency, keys.DATA_SPACE):
+    for row in readers(spaces, keys.DATA_SPACE, leniency):
         space, projection, read_write = map(row.read, ("name", "projection", "read_write"))
         row.finish(f' of the data space "{space}"')
         if projection and all(isinstance(item, str) for item in projection):
@@ -150,7 +150,7 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT, instance_
     if len(written) != 1:
         raise spaces.where.error(f"read_write data spaces: {listed(written)}", "exactly one (the output)")
     # `commonDensity` holds for every tensor, and hides `densities`, as in Timeloop; others than named are dense.
-    names, given = [space.name for space in dataspaces], Reader(instance, table=keys.INSTANCE)
+    names, given = [space.name for space in dataspaces], Reader(instance, keys.INSTANCE)
     common, by_name = given.read("commonDensity"), given.read("densities", Map(where=instance.where))
     if common is not None:
         densities = dict.fromkeys(names, _density(common, given.at("commonDensity")))
@@ -213,7 +213,7 @@ def _bits(value: Any, where: Where, space: DataSpace) -> Bits:
     """A number is the bits of an element without a scale factor."""
     if not isinstance(value, dict):
         return Bits(keys.BITS.read(value, where, STRICT))
-    reader = Reader(mapping(value, where), table=keys.ELEMENT)
+    reader = Reader(mapping(value, where), keys.ELEMENT)
     bits, scale, per, partial = map(reader.read, ("bits", "scale", "per", "partial"))
     reader.finish(" of the bits of a tensor")
     if partial is not None and not space.read_write:
@@ -236,7 +236,7 @@ def _density(value: Any, where: Where) -> Density:
     """A number is the density of the fixed distribution."""
     if not isinstance(value, dict):
         return Density(FIXED, keys.SHARE.read(value, where, STRICT))
-    reader = Reader(mapping(value, where), table=keys.DENSITY)
+    reader = Reader(mapping(value, where), keys.DENSITY)
     word = known(reader.read("distribution"), reader.at("distribution"), keys.DISTRIBUTIONS, "distribution")
     distribution = keys.DISTRIBUTIONS[word]
     share = reader.read("density", 1.0 if distribution == BANDED else None)

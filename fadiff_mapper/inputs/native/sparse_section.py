@@ -11,7 +11,7 @@ from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec import sparse_optimizations as sparse
 from fadiff_mapper.inputs.spec.arch import Architecture, StorageLevel
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, each, known, mapping, one_of, readers, sequence
+from fadiff_mapper.inputs.yaml.located import REQUIRED, Map, Reader, Seq, each, known, mapping, one_of, readers
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Where
 
 ACTIONS = {"gating": "gating", "skipping": "skipping", "skipping_spatial": "spatial_skipping"}
@@ -24,13 +24,13 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
 
     As in Timeloop, each part of a later entry for a level replaces the same part of an earlier one.
     """
-    reader = Reader(underscored(mapping(node, where)), leniency, keys.SPARSE)
+    reader = Reader(underscored(mapping(node, where)), keys.SPARSE, leniency)
     targets = reader.read("targets", Seq(where=where))
     reader.finish(" in the sparse optimizations")
     levels, level_names = [sparse.LevelOptimizations()] * len(arch.levels), arch.level_names()
     computes: set[str] = set()
     applied = False
-    for entry in readers(targets, leniency, keys.SPARSE_TARGET):
+    for entry in readers(targets, keys.SPARSE_TARGET, leniency):
         name = entry.read("name")
         entry.finish(f' of the target "{name}"')
         parts = {part: entry.node.get(part) for part in keys.SPARSE_TARGET if part != "name"}
@@ -40,7 +40,7 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
                 raise entry.at("name").error(f'the optimizations of computes name "{name}"',
                                              f'the arithmetic, "{arch.arithmetic.name}"')
             computes = set()
-            for option in readers(entry.read("compute_optimization"), leniency, keys.COMPUTE_OPTIMIZATION):
+            for option in readers(entry.read("compute_optimization"), keys.COMPUTE_OPTIMIZATION, leniency):
                 computes.add("gate" if option.read("type") in keys.GATES else "skip")
                 option.finish(" of an optimization of computes")
         if parts["action_optimization"] is not None or parts["representation_format"] is not None:
@@ -61,7 +61,7 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
 def _actions(options: Seq, problem: Problem, leniency: Leniency) -> dict[str, Any]:
     """Field of `LevelOptimizations` -> its choices, as far as the list names them."""
     found: dict[str, list[sparse.Choice]] = {}
-    for reader in readers(options, leniency, keys.ACTION_OPTIMIZATION):
+    for reader in readers(options, keys.ACTION_OPTIMIZATION, leniency):
         kind = reader.read("type")
         if kind not in ACTIONS:
             hint = ' (Timeloop aborts on this word; did you mean "skipping_spatial"?)' * (kind == "spatial_skipping")
@@ -70,7 +70,7 @@ def _actions(options: Seq, problem: Problem, leniency: Leniency) -> dict[str, An
         if choices is None:
             group: sparse.Choice = (_conditioned(reader, problem),)
         else:
-            group = tuple(_conditioned(choice, problem) for choice in readers(choices, leniency, keys.OPTION))
+            group = tuple(_conditioned(choice, problem) for choice in readers(choices, keys.OPTION, leniency))
             reader.finish(" of an optimization of accesses")
         if not group or (kind == "skipping_spatial" and len(group) != 1):
             raise reader.node.where.error(f"found {len(group)} options", "one option" + (
@@ -81,26 +81,26 @@ def _actions(options: Seq, problem: Problem, leniency: Leniency) -> dict[str, An
 
 def _conditioned(reader: Reader, problem: Problem) -> sparse.ConditionedAccess:
     spaces = problem.dataspace_names()
-    target = reader.take("target", one_of(*spaces))
-    conditions = reader.take("condition_on", sequence)
+    target = reader.read("target", REQUIRED, check=one_of(*spaces))
+    conditions = reader.read("condition_on", REQUIRED)
     reader.finish(" of an option")
     return sparse.ConditionedAccess(target, each(one_of(*spaces))(conditions, conditions.where))
 
 
 def _formats(node: Map, level: StorageLevel, problem: Problem, leniency: Leniency) -> dict[str, sparse.Representation]:
-    reader = Reader(node, leniency, keys.REPRESENTATION_FORMAT)
+    reader = Reader(node, keys.REPRESENTATION_FORMAT, leniency)
     spaces = reader.read("data_spaces", Seq(where=node.where))
     reader.finish(" of a representation format")
     result = {}
-    for entry in readers(spaces, leniency, keys.FORMAT):
-        name = entry.take("name", one_of(*problem.dataspace_names()))
+    for entry in readers(spaces, keys.FORMAT, leniency):
+        name = entry.read("name", check=one_of(*problem.dataspace_names()))
         order = entry.read("rank_application_order")
         entry.refuse("compression_rate", "Timeloop reads it and makes no use of it")
         ranks = entry.read("ranks")
         entry.finish(" of a representation format")
         if not ranks:
             raise ranks.where.error("found no rank", "at least one rank with a format")
-        innermost_first = tuple(reversed([_rank(rank, level, problem) for rank in readers(ranks, leniency, keys.RANK)]))
+        innermost_first = tuple(reversed([_rank(rank, level, problem) for rank in readers(ranks, keys.RANK, leniency)]))
         for outer, rank in enumerate(innermost_first):
             if rank.compressed and not all(inner.compressed for inner in innermost_first[:outer]):
                 raise ranks.where.error("data representation format not supported,currently do not support lower rank "

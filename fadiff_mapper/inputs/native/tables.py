@@ -38,15 +38,15 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
     version, areas = "0.4", {}
     energy_tables: list[EnergyTable] = []
     if ert is not None:
-        reader = Reader(underscored(mapping(ert, ert_where)), leniency, ERT)
+        reader = Reader(underscored(mapping(ert, ert_where)), ERT, leniency)
         version, rows = reader.read("version"), reader.read("tables")
         reader.finish(" in the ERT")
-        for row in readers(rows, leniency, ENERGIES):
+        for row in readers(rows, ENERGIES, leniency):
             name, entries = row.read("name"), row.read("actions")
             row.finish(f' of the ERT table "{name}"')
             actions: dict[str, float] = {}
             argued: list[ArguedEnergy] = []
-            for action in readers(entries, leniency, ACTION):
+            for action in readers(entries, ACTION, leniency):
                 key, energy = action.read("name"), action.read("energy")
                 if energy > MOST_ENERGY:
                     raise action.at("energy").error(f"found {energy:g} pJ", f"at most {MOST_ENERGY:g}")
@@ -58,10 +58,10 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
         if not energy_tables:
             raise ert_where.error("the ERT has no table", "at least one table with name and actions")
     if art is not None:
-        reader = Reader(underscored(mapping(art, art_where)), leniency, ART)
+        reader = Reader(underscored(mapping(art, art_where)), ART, leniency)
         rows = reader.read("tables")
         reader.finish(" in the ART")
-        for area in readers(rows, STRICT, AREA):
+        for area in readers(rows, AREA, STRICT):
             areas[area.read("name")] = area.read("area")
     return Tables(tuple(energy_tables), areas, version, dict.fromkeys(areas, source) if source != IN_INPUT else {})
 

@@ -33,7 +33,7 @@ def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leni
     """
     units: list[ComputeUnit] = []
     figures = {name: (energy, FIGURES_SOURCE) for name, energy in FIGURES.items()} | dict(figures)
-    for reader in readers(sequence(node, where), leniency, UNIT):
+    for reader in readers(sequence(node, where), UNIT, leniency):
         name, level = reader.read("name"), reader.read("level")
         instances, lanes, written = reader.read("instances"), reader.read("lanes"), reader.read("operations")
         skips = reader.read("skips_masked")
@@ -64,7 +64,7 @@ def _operation(name: str, written: Map, priced: dict[str, float], source: str, f
     steps: dict[str, float] = {}
     if isinstance(value, dict):
         entry = mapping(value, where)
-        reader = Reader(entry, table=OPERATION)
+        reader = Reader(entry, OPERATION)
         cycles, energy = reader.read("cycles"), reader.read("energy")
         steps = {part: times for part in OPERATIONS if (times := reader.read(part)) is not None}
         reader.finish(f' of the operation "{name}"')

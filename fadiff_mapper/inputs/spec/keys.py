@@ -16,6 +16,7 @@ from fadiff_mapper.inputs.yaml import located
 from fadiff_mapper.inputs.yaml.located import REQUIRED, Key, Kind
 from fadiff_mapper.inputs.yaml.place import Leniency, Oddity, Where
 
+V04 = "0.4"  # version of the v0.4 dialect, which its sections may state
 MOST_BITS = 256  # bits of an element; published number formats have 64 at most
 OTHER_BASES = re.compile(r"\+?0(?:[xX](?P<hexadecimal>[0-9a-fA-F]+)|(?P<octal>[0-7]+))")
 """Whole numbers that are not decimal, as C writes them."""
@@ -125,6 +126,13 @@ def _ratio(value: Any, where: Where, leniency: Leniency) -> float:
     return located.number(value, where, 0)
 
 
+def v04_version(value: Any, where: Where) -> str:
+    """Checks for the only version of the v0.4 dialect, which may be a number."""
+    if str(value) != V04:
+        raise where.error(f"found version {value}", V04)
+    return V04
+
+
 def _metrics(value: Any, where: Where) -> tuple[str, ...]:
     """One metric, or a list of some."""
     if isinstance(value, str):
@@ -146,6 +154,7 @@ def table(*keys: tuple[str, Kind, Any, str]) -> dict[str, Key]:
 
 
 _VERSION = ("version", ANY, None, "version of the format")
+_V04_VERSION = ("version", kind(v04_version, f"`{V04}`", enum=[V04, float(V04)]), None, "version of the dialect")
 _NAME = ("name", TEXT, REQUIRED, "its name")
 ARCHITECTURE = table(
     _VERSION,
@@ -223,10 +232,12 @@ MEMORY = LEVEL | table(
     ("metadata_block_size", whole(1), 1, "units of metadata of an access"),
     ("metadata_datawidth metadata_word_bits", whole(0), 0, "bits of a unit of metadata"),
     ("metadata_storage_width metadata_width", whole(0), 0, "bits of an access of the memory for metadata"),
-    ("metadata_storage_depth metadata_depth", whole(0), 0, "accesses' worth of metadata that it holds"))
+    ("metadata_storage_depth metadata_depth", whole(0), 0, "accesses' worth of metadata that it holds"),
+    ("cluster_area", real(), 0.0, "um^2 of a cluster where no ART gives any"))
 ARITHMETIC = LEVEL | table(
     ("word_bits datawidth", WORD_BITS, 16, "bits of an operand"),
-    ("energy", whole(0), None, "pJ per operation where no ERT gives one"))
+    ("energy", whole(0), None, "pJ per operation where no ERT gives one"),
+    ("area", real(), 0.0, "um^2 where no ART gives any"))
 NETWORK = LEVEL | table(
     ("word_bits word_width datawidth", whole(1), 16, "bits of a word"),
     ("fill_latency", real(0), 0, "cycles before the first word arrives, and after the last"),
@@ -344,6 +355,14 @@ def picked(names: str) -> dict[str, Key]:
     return {name: CONSTRAINT[name] for name in names.split()}
 
 
+_TEMPLATE = ("template", one("uber", "ruby"), "uber", "the kind of map space; ruby is refused")
+CONSTRAINT_SECTION = table(
+    ("version", TEXT, None, "version of the format"), _TEMPLATE,
+    ("targets", tables_of("constraint"), None, "native: the constraints"),
+    ("constraints", kind(located.anything, "list of [constraint](#constraint), or `NAME`", anyOf=[
+        {"type": "array", "items": {"$ref": "#/$defs/constraint"}}, {"type": "string"}]), None,
+     "native: as targets; or NAME where `constraints_NAME` beside it has them"))
+"""The keys of a section of constraints, which may also be their list."""
 _LIMITS = picked("factors default_max_factor default_min_factor permutation")
 NATIVE_CONSTRAINTS = {
     "temporal": (_LIMITS, picked("no_reuse no_temporal_reuse rmw_first_update remainders")),
@@ -364,6 +383,12 @@ V04_CONSTRAINTS = {
     "utilization": picked("min") | {"min": Key(("min",), real(0), None, CONSTRAINT["min"].meaning)},
 }
 """Keys of a v0.4 constraint by its type."""
+V04_TARGET = table(
+    ("target", TEXT, REQUIRED, "the node"),
+    ("type", one(*V04_CONSTRAINTS, "max_overbooked_proportion"), REQUIRED, "loops or data spaces"))
+"""The keys by which an entry of a v0.4 list of constraints, or of a mapping, names its node and its type."""
+V04_TARGETS = table(_V04_VERSION, ("targets", tables_of("constraint"), None, "the constraints"))
+MAPSPACE = table(_V04_VERSION, _TEMPLATE)
 IDLE_OPTIONS = {
     "search_size": "Timeloop counts mappings here; the search ends when it has converged",
     "algorithm": "the search descends a relaxed model, it does not sample",
@@ -399,6 +424,7 @@ ACTION = table(_NAME, ("energy", real(0), REQUIRED, "pJ"), ("arguments", MAP, No
 ART = table(_VERSION, ("tables", tables_of("area"), REQUIRED, "one entry per component"))
 AREA = table(_NAME, ("area", real(0), REQUIRED, "um^2"))
 SPARSE = table(_VERSION, ("targets", tables_of("sparse target"), None, "one entry per level or arithmetic"))
+V04_SPARSE_TARGET = table(("target name", TEXT, REQUIRED, "the level, or the arithmetic"))
 SPARSE_TARGET = table(
     ("name target", TEXT, REQUIRED, "the level, or the arithmetic; v0.4 says `target`"),
     ("representation_format", table_of("representation format"), None, "formats in which the level stores tensors"),
@@ -443,7 +469,27 @@ ENTRY = table(
     ("energy_scale", real(0), None, "factor on its energies"),
     ("enabled", TRUTH, True, "whether it is there at all")) | {
         key: CONTAINER[key] for key in ("attributes", "spatial", "constraints", "sparse_optimizations")}
-V04_ARCHITECTURE = table(_VERSION, ("nodes", tables_of("v0.4 node"), REQUIRED, "its nodes, from the outside in"))
+V04_ARCHITECTURE = table(_V04_VERSION, ("nodes", tables_of("v0.4 node"), REQUIRED, "its nodes, from the outside in"))
+V04_DOCUMENT = table(
+    ("variables", ANY, None, "values that expressions name"),
+    ("globals", table_of("globals"), None, "for Accelergy"),
+    ("architecture", table_of("v0.4 architecture"), REQUIRED, "the design"),
+    ("problem", table_of("problem"), REQUIRED, "the layer"),
+    ("constraints", ANY, None, "constraints on the map space, as every key with this word"),
+    ("components", ANY, None, "classes of compound components, as every key with this word"),
+    ("mapping", LIST, None, "a mapping, as the first other key with this word"),
+    ("mapspace", table_of("map space"), None, "kind of the map space"),
+    ("mapper", table_of("mapper"), None, "the search"),
+    ("sparse_optimizations", table_of("sparse optimizations"), None, "treatment of zeros, besides that of the nodes"),
+    ("ERT", table_of("ERT"), None, "energies"), ("ART", table_of("ART"), None, "areas"),
+    ("layout", ANY, None, "not modelled"), ("design_space", ANY, None, "of the command design"))
+"""The sections of a v0.4 document."""
+GLOBALS = table(
+    _V04_VERSION,
+    ("expression_custom_functions", LIST, None, "none: expressions call no code from files"),
+    ("accelergy_plug_ins", LIST, None, "for Accelergy"),
+    ("environment_variables", MAP, None, "none of Timeloop's that change results"))
+COMPONENTS = table(_V04_VERSION, ("classes", LIST, None, "classes of compound components, for Accelergy"))
 BRANCH = table(("nodes", tables_of("v0.4 node"), None, "of a branch: its nodes, from the outside in"))
 SPATIAL = table(("meshX", POSITIVE, 1, "instances along X"), ("meshY", POSITIVE, 1, "instances along Y"))
 NODE_CONSTRAINTS = table(

@@ -17,7 +17,17 @@ from fadiff_mapper.inputs.native.mapping import (
     parse_permutation,
     permutation_text,
 )
-from fadiff_mapper.inputs.spec.keys import DIMENSIONS, FACTORS, ORDER, SPACES, V04_CONSTRAINTS
+from fadiff_mapper.inputs.spec.keys import (
+    DIMENSIONS,
+    FACTORS,
+    NODE_CONSTRAINTS,
+    ORDER,
+    SPACES,
+    V04_CONSTRAINTS,
+    V04_TARGET,
+    V04_TARGETS,
+    picked,
+)
 from fadiff_mapper.inputs.spec.problem import Problem, single_letter
 from fadiff_mapper.inputs.v04.nodes import (
     FAN_OUT,
@@ -26,7 +36,6 @@ from fadiff_mapper.inputs.v04.nodes import (
     Names,
     NativeLevel,
     leaves,
-    version,
     without_ignored,
 )
 from fadiff_mapper.inputs.yaml.located import (
@@ -41,7 +50,6 @@ from fadiff_mapper.inputs.yaml.located import (
     one_of,
     placed_list,
     sequence,
-    text,
 )
 from fadiff_mapper.inputs.yaml.place import Leniency, Where
 
@@ -84,10 +92,10 @@ def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: Expression
     mistakes: list[str] = []
     for leaf in leaves(tree):
         with noted(mistakes):
-            reader = Reader(leaf.constraints)
+            reader = Reader(leaf.constraints, NODE_CONSTRAINTS)
             reader.refuse("max_overbooked_proportion", "overbooking is not modelled")
             kinds = dict.fromkeys([*(kind for kind in leaf.constraints if kind in KINDS), *KINDS])
-            group = {kind: _checked(kind, reader.take(kind, mapping, Map(where=leaf.constraints.where)), scope)
+            group = {kind: _checked(kind, reader.read(kind, Map(where=leaf.constraints.where)), scope)
                      for kind in kinds}
             reader.finish(" in the constraints of a node")
             groups[leaf.name] = group
@@ -171,9 +179,9 @@ def expanded_constraints(tree: BranchNode, written: dict[str, Group], problem: P
 def target_entries(value: object, where: Where) -> list[Map]:
     """The entries of one top-level section of constraints: a list, or a mapping with the list under `targets`."""
     if isinstance(value, dict):
-        reader = Reader(without_ignored(mapping(value, where)))
-        reader.take("version", version, None)
-        entries = reader.take("targets", sequence, Seq(where=where))
+        reader = Reader(without_ignored(mapping(value, where)), V04_TARGETS)
+        reader.read("version")
+        entries = reader.read("targets", Seq(where=where))
         reader.finish(" in the constraints")
     elif isinstance(value, list):
         entries = sequence(value, where)
@@ -185,9 +193,8 @@ def target_entries(value: object, where: Where) -> list[Map]:
 def _attach(groups: dict[str, Group], node: Map, scope: ExpressionScope) -> None:
     """Adds one entry of a top-level list to the constraints of its node, which it must not contradict."""
     node = without_ignored(node)
-    reader = Reader(node)
-    target = reader.take("target", text)
-    kind = reader.take("type", one_of(*V04_CONSTRAINTS, "max_overbooked_proportion"))
+    reader = Reader(node, V04_TARGET)
+    target, kind = map(reader.read, V04_TARGET)
     if kind == "max_overbooked_proportion":
         raise reader.at("type").error('"max_overbooked_proportion" is not supported: overbooking is not modelled')
     rest = Map({key: value for key, value in node.items() if key not in ("target", "type")},
@@ -219,14 +226,14 @@ def _checked(kind: str, node: Map, scope: ExpressionScope) -> Map:
         FACTORS: lambda value, where: parse_factors(value, where, problem.bounds, bounded=scope.leniency.strict),
         ORDER: lambda value, where: parse_permutation(value, where, problem.dimensions, commas=True),
         SPACES: spaces, DIMENSIONS: dimensions}
-    reader, said = Reader(without_ignored(node), table=V04_CONSTRAINTS[kind], names=scope.names), dict[str, Any]()
-    for key, accepted in reader.table.items():  # names and factors of the problem, or a number
-        check = checks.get(accepted.kind)
-        value = reader.read(key, None) if check is None else reader.take(key, check, None)
+    table, said = V04_CONSTRAINTS[kind], dict[str, Any]()
+    reader = Reader(without_ignored(node), {**table, **(picked("type") if kind in KINDS else {})}, names=scope.names)
+    for key, accepted in table.items():  # names and factors of the problem, or a number
+        value = reader.read(key, None, check=checks.get(accepted.kind))
         if value is not None and (key in ONLY or value not in NOTHING):
             said[key] = value
     if kind in KINDS:
-        reader.take("type", one_of(kind), None)
+        reader.read("type", None, check=one_of(kind))
     reader.finish(f" in a {kind} constraint")
     return combine(Map(where=node.where), node.having(said))
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.native.problem import ReadProblem, read_problem
-from fadiff_mapper.inputs.spec.keys import INSTANCE
+from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.v04 import constraints, nodes
 from fadiff_mapper.inputs.yaml.expressions import resolve
 from fadiff_mapper.inputs.yaml.load import combined
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, placed_list, sequence, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, placed_list, sequence
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 CONSTRAINTS, COMPONENTS, MAPPING = "constraints", "components", "mapping"
@@ -36,13 +37,17 @@ def translate(document: Map, leniency: Leniency = STRICT) -> tuple[Map, ReadProb
     place in the user's files. The value of its problem comes with it, as constraints speak of the problem's dimensions
     and data spaces. `leniency` decides about input that the front end puts up with and Timeloop then ignores.
     """
-    reader = Reader(nodes.without_ignored(document))
+    sections = nodes.without_ignored(document)
+    named = {part: [key for key in map(str, sections) if part in key] for part in (CONSTRAINTS, COMPONENTS, MAPPING)}
+    named[MAPPING] = [key for key in named[MAPPING] if CONSTRAINTS not in key and COMPONENTS not in key][:1]
+    reader = Reader(sections, keys.V04_DOCUMENT | {
+        key: replace(keys.V04_DOCUMENT[part], spellings=(key,)) for part, found in named.items() for key in found})
     shared = _globals(reader)
     variables, problem_node, names = _named_values(reader, leniency)
     read = read_problem(problem_node, problem_node.where, STRICT, leniency)
     problem = read.problem
     units: list[Map] = []
-    tree = nodes.without_units(nodes.read_tree(reader.take("architecture", mapping), names), units)
+    tree = nodes.without_units(nodes.read_tree(reader.read("architecture"), names), units)
     for leaf in nodes.leaves(tree):  # the front end refuses hyphens in the attributes of memories that it knows
         for key in leaf.attributes if leaf.role == "storage" else ():
             spelling = str(key).replace("-", "_")
@@ -52,8 +57,8 @@ def translate(document: Map, leniency: Leniency = STRICT) -> tuple[Map, ReadProb
     placed = nodes.place_levels(tree)
     levels = tuple(level for level in placed if level.role != "network")
     scope = constraints.ExpressionScope(problem, names, leniency)
-    targets = [target for key in document if CONSTRAINTS in str(key)
-               for target in reader.take(key, constraints.target_entries, [])]
+    targets = [target for key in named[CONSTRAINTS]
+               for target in reader.read(key, [], check=constraints.target_entries)]
     written = constraints.read_constraints(tree, targets, scope)
     groups = constraints.expanded_constraints(tree, written, problem)
     items: dict[str, Any] = {
@@ -63,39 +68,38 @@ def translate(document: Map, leniency: Leniency = STRICT) -> tuple[Map, ReadProb
         "problem": problem_node}
     if units:
         items["units"] = placed_list(((unit, unit.where) for unit in units), tree.where)
-    keys = [key for key in map(str, reader.node) if MAPPING in key and CONSTRAINTS not in key and COMPONENTS not in key]
-    entries = reader.take(keys[0] if keys else MAPPING, sequence, None)
+    entries = reader.read(named[MAPPING][0]) if named[MAPPING] else None
     if entries is not None:
         items["mapping"] = constraints.native_mapping(entries, tree, levels, written, scope)
     items["globals"] = shared
     # Sections that are handed on as they are, and those that are not modelled.
     reader.refuse("layout", "data layouts are not modelled")
     reader.refuse("design_space", "this is a space of designs, for the command `design`; one of its designs is wanted")
-    mapspace = Reader(nodes.without_ignored(reader.take("mapspace", mapping, Map(where=reader.node.where))))
-    mapspace.take("version", nodes.version, None)
-    if mapspace.take("template", one_of("uber", "ruby"), "uber") == "ruby":
+    mapspace = Reader(nodes.without_ignored(reader.read("mapspace", Map(where=reader.node.where))), keys.MAPSPACE)
+    mapspace.read("version")
+    if mapspace.read("template") == "ruby":
         raise mapspace.at("template").error('the template "ruby" (imperfect factors) is not supported',
                                             "uber, and the option --imperfect of map")
     mapspace.finish(" in the map space")
-    items |= {key: reader.take(key, mapping, None) for key in ("ERT", "ART")}
-    mapper = reader.take("mapper", mapping, None)
+    items |= {key: reader.read(key) for key in ("ERT", "ART")}
+    mapper = reader.read("mapper")
     items["mapper"] = None if mapper is None else nodes.without_ignored(mapper)
-    items["compound_components"] = _components(reader)
+    items["compound_components"] = _components(reader, named[COMPONENTS])
     # The treatment of zeros in a section of its own and in the nodes, as one native section.
-    section = nodes.without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
-    entries = Reader(section).take("targets", sequence, Seq(where=section.where))
+    section = nodes.without_ignored(reader.read("sparse_optimizations", Map(where=reader.node.where)))
+    entries = Reader(section, keys.SPARSE).read("targets", Seq(where=section.where))
     found = {level.name: level.leaf.sparse for level in levels if level.leaf.sparse and level.role != nodes.FAN_OUT}
     for value, at in entries.placed():
         entry = mapping(value, at)
         key = "target" if "target" in entry else "name"  # of the front end, and of the native dialect
-        name = Reader(entry).take(key, text)
+        name = Reader(entry, keys.V04_SPARSE_TARGET).read("target")
         rest = Map({other: item for other, item in entry.items() if other != key}, where=at,
                    places={**entry.places, "name": entry.at(key)})
         found[name] = combined([found[name], rest]) if name in found else rest
     if found or "targets" in section:
-        named = [(part.having({**part, "name": name}), part.where) for name, part in found.items()]
-        items["sparse_optimizations"] = section.having({**section, "targets": placed_list(named, section.where)})
-    reader.asked += [CONSTRAINTS, COMPONENTS]
+        listed_parts = placed_list(((part.having({**part, "name": name}), part.where) for name, part in found.items()),
+                                   section.where)
+        items["sparse_optimizations"] = section.having({**section, "targets": listed_parts})
     reader.finish()
     return Map({key: value for key, value in items.items() if value is not None}, where=document.where,
                places=document.places), read
@@ -103,9 +107,9 @@ def translate(document: Map, leniency: Leniency = STRICT) -> tuple[Map, ReadProb
 
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
     """The `architecture` section of `translate`; constraints, mapping and the problem's values are not read."""
-    reader = Reader(nodes.without_ignored(document))
+    reader = Reader(nodes.without_ignored(document), keys.V04_DOCUMENT)
     variables, _, names = _named_values(reader, leniency)
-    tree = nodes.without_units(nodes.read_tree(reader.take("architecture", mapping), names), [])
+    tree = nodes.without_units(nodes.read_tree(reader.read("architecture"), names), [])
     return nodes.native_architecture(tree, nodes.place_levels(tree), variables, leniency)
 
 
@@ -136,16 +140,16 @@ def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, nodes.N
                 items[key] = 0.0
         return value.having(items)
 
-    given = reader.take("variables", one_mapping, Map(where=reader.node.where))
-    variables = Map({"version": nodes.VERSION}, where=given.where, places=given.places)
+    given = reader.read("variables", Map(where=reader.node.where), check=one_mapping)
+    variables = Map({"version": keys.V04}, where=given.where, places=given.places)
     variables.update(nodes.resolve_map(given, {"spec": {"problem": reader.node.get("problem")}}))
-    variables["version"] = nodes.version(variables["version"], variables.at("version"))
-    problem = nodes.without_ignored(reader.take("problem", mapping))
+    variables["version"] = keys.v04_version(variables["version"], variables.at("version"))
+    problem = nodes.without_ignored(reader.read("problem"))
     instance: Map | dict[str, Any] = {}
     if isinstance(written := problem.get("instance"), Map):
         names = {**variables, "variables": variables, "spec": {"variables": variables, "problem": problem}}
         instance = nodes.without_empty(nodes.resolve_map(
-            written.having({key: value for key, value in written.items() if key not in INSTANCE}), names))
+            written.having({key: value for key, value in written.items() if key not in keys.INSTANCE}), names))
         known = {**names, **instance}
         instance.update({key: densities(written[key], written.at(key))
                          for key in ("densities", "commonDensity", "bits") if written.get(key) not in (None, {})})
@@ -159,30 +163,28 @@ def _globals(reader: Reader) -> Map | None:
 
     They are read first: an expression that calls such code would otherwise report an unknown name.
     """
-    node = reader.take("globals", mapping, None)
+    node: Map | None = reader.read("globals")
     if node is None:
         return None
-    inner = Reader(nodes.without_ignored(node))
-    inner.take("version", nodes.version, None)
-    files = inner.take("expression_custom_functions", sequence, Seq(where=inner.node.where))
+    inner = Reader(nodes.without_ignored(node), keys.GLOBALS)
+    _, files, _, variables = map(inner.read, keys.GLOBALS)
     if files:
         raise inner.at("expression_custom_functions").error(
             f'"expression_custom_functions" is not supported: expressions call no code from files ({listed(files)})',
             "the Specification that Timeloop's front end makes of this input, given to fadiff_mapper.call_mapper")
-    inner.take("accelergy_plug_ins", sequence, None)
-    variables = inner.take("environment_variables", mapping, Map(where=node.where))
-    for name in variables:
+    for name in variables or ():
         if str(name).startswith("TIMELOOP_") and name not in HARMLESS_VARIABLES:
             raise variables.at(name).error(f'the environment variable "{name}" is not supported: it can change results')
     inner.finish(" in the globals")
     return node
 
 
-def _components(reader: Reader) -> Map | None:
+def _components(reader: Reader, sections: Sequence[str]) -> Map | None:
+    """The classes of compound components under some keys of the document, as one section."""
     def classes(value: Any, where: Where) -> list[tuple[Any, Where]]:
-        section = Reader(nodes.without_ignored(mapping(value, where)))
-        section.take("version", nodes.version, None)
-        entries = section.take("classes", sequence, Seq(where=where))
+        section = Reader(nodes.without_ignored(mapping(value, where)), keys.COMPONENTS)
+        section.read("version")
+        entries = section.read("classes", Seq(where=where))
         section.finish(" in the components")
         return list(flat(entries, where))
 
@@ -194,7 +196,6 @@ def _components(reader: Reader) -> Map | None:
             for entry, at in sequence(value, where).placed():
                 yield from flat(entry, at)
 
-    keys = [str(key) for key in reader.node if COMPONENTS in str(key)]
-    found = [item for key in keys for item in reader.take(key, classes, [])]
-    where = reader.at(keys[0]) if keys else reader.node.where
-    return Map({"version": nodes.VERSION, "classes": placed_list(found, where)}, where=where) if keys else None
+    found = [item for key in sections for item in reader.read(key, [], check=classes)]
+    where = reader.at(sections[0]) if sections else reader.node.where
+    return Map({"version": keys.V04, "classes": placed_list(found, where)}, where=where) if sections else None

@@ -9,14 +9,13 @@ from typing import Any, TypeAlias
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest, noted
 from fadiff_mapper.inputs.native.arch import ROLES, role_of
-from fadiff_mapper.inputs.spec.keys import CONTAINER, ENTRY, SPATIAL
+from fadiff_mapper.inputs.spec.keys import BRANCH, CONTAINER, ENTRY, SPATIAL, V04, V04_ARCHITECTURE
 from fadiff_mapper.inputs.yaml.expressions import resolve
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, mapping, sequence, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, mapping, text
 from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 Names = Mapping[str, object]  # what an expression may name: variables, attributes around and before it, nodes
 Steps: TypeAlias = tuple[str | int, ...]  # keys and indices down to an entry of a document
-VERSION = "0.4"  # version of the dialect, which its sections may state
 MOST_ENTRIES = 1000  # variables, or attributes of one node; a plain safety limit, as each may be an expression
 COMMON_DEFAULTS: dict[str, Any] = {"has_power_gating": False}  # what the front end writes where a node is silent
 STORAGE_DEFAULTS: dict[str, Any] = {
@@ -66,13 +65,6 @@ def without_ignored(node: Map) -> Map:
     return node.having({key: value for key, value in node.items() if "ignore" not in str(key)})
 
 
-def version(value: Any, where: Where) -> str:
-    """Checks for the only version of this dialect."""
-    if str(value) != VERSION:
-        raise where.error(f"found version {value}", VERSION)
-    return VERSION
-
-
 @dataclass(frozen=True)
 class LeafNode:
     """A container or component."""
@@ -104,9 +96,8 @@ class BranchNode:
 
 def read_tree(architecture: Map, names: Names) -> BranchNode:
     """Reads the tree of an architecture, a section with a list under `nodes`; expressions can use the names."""
-    reader = Reader(without_ignored(architecture))
-    reader.take("version", version, None)
-    written = reader.take("nodes", sequence)
+    reader = Reader(without_ignored(architecture), V04_ARCHITECTURE)
+    _, written = map(reader.read, V04_ARCHITECTURE)
     named = {name: node for name, _, node in named_nodes(architecture)}
     nodes, _ = _read_nodes(written, {**names, **named}, "!Hierarchical")
     reader.finish(" in the architecture")
@@ -155,8 +146,8 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode |
                                   f"found {kind_of(value)} without a tag", listed(BRANCHES + LEAVES))
             node = without_ignored(mapping(value, where))
             if tag in BRANCHES:
-                reader = Reader(node)
-                inner, within = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
+                reader = Reader(node, BRANCH)
+                inner, within = _read_nodes(reader.read("nodes", Seq(where=where)), names, tag)
                 reader.finish(f" of {tag}")
                 branch = BranchNode(tag == "!Parallel", where, inner)
                 # Attributes of a container count in its own branch alone, nodes of all branches are known.
@@ -180,17 +171,15 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode |
 
 
 def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
-    reader, empty, component, role = Reader(node), Map(where=node.where), Map(where=node.where), "container"
+    reader = Reader(node, CONTAINER if tag == "!Container" else ENTRY)
+    empty, component, role = Map(where=node.where), Map(where=node.where), "container"
     if tag == "!Container":
-        reader.table = CONTAINER
         name = reader.read("name")
         reader.refuse("networks", "Timeloop's front end drops it; a network is a !Component of its own")
     else:
-        reader.table = ENTRY
         if tag == "!Nothing":
-            role, reader.table = "nothing", {"class": ENTRY["class"], **ENTRY}
+            role, name = "nothing", reader.read("name", "nothing")
             reader.read("class", "nothing")
-            name = reader.read("name", "nothing")
         else:
             name, kind = reader.read("name"), reader.read("class")
             role = role_of(kind, LEAF_ROLES)
@@ -207,7 +196,7 @@ def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
                         where=node.where, places=node.places)
     attributes = inherit(Map(STORAGE_DEFAULTS if role == "storage" else COMMON_DEFAULTS, where=reader.at("attributes")),
                          without_empty(resolve_map(reader.read("attributes", empty), names)))
-    spatial = Reader(without_ignored(reader.read("spatial", empty)), table=SPATIAL,
+    spatial = Reader(without_ignored(reader.read("spatial", empty)), SPATIAL,
                      names={**names, **attributes, "attributes": attributes})
     mesh_x, mesh_y = map(spatial.read, SPATIAL)
     spatial.finish(f' in the spatial part of "{name}"')
@@ -327,7 +316,7 @@ def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], varia
         full_name = level.name if level.role == "network" else f"{level.name}[1..{level.mesh_x * level.mesh_y}]"
         local.append(leaf.component.having({"name": full_name, **rest, "attributes": found}))
     node = Map({"name": name, "attributes": attributes, "local": Seq(local, where=tree.where)}, where=tree.where)
-    return Map({"version": VERSION, "subtree": Seq([node], where=tree.where)}, where=tree.where)
+    return Map({"version": V04, "subtree": Seq([node], where=tree.where)}, where=tree.where)
 
 
 def _enabled(branch: BranchNode) -> Iterator[LeafNode]:

@@ -230,8 +230,8 @@ class Reader:
     """Takes keys from one `Map`; `finish` complains about those that no one knows: Timeloop drops these in silence."""
 
     node: Map  # the mapping that is read
+    table: Table  # its keys
     leniency: Leniency = STRICT  # decides whether an unknown key is an error
-    table: Table = field(default_factory=dict)  # the keys that `read` takes
     asked: list[str] = field(default_factory=list)  # all keys asked for so far, in order
     names: Mapping[str, object] | None = None  # what expressions in values may name; None: values are plain
 
@@ -239,33 +239,31 @@ class Reader:
         """Place of a key."""
         return self.node.at(name)
 
-    def take(self, name: str | tuple[str, ...], check: Check[T], default: Any = REQUIRED) -> T:
-        """Reads the value of a key; a null counts as absent.
+    def read(self, name: str, *default: Any, check: Check[Any] | None = None) -> Any:
+        """Reads the value of a key of the table; a null counts as absent.
 
-        Of several spellings of the name the first that is there counts. `check` turns the value into the wanted type;
-        `default` is returned unchecked. Raises SpecError where the check fails, or a key without a default is absent.
+        Of several spellings of the key the first that is there counts. A given default replaces the table's; defaults
+        are returned unchecked. `check` reads the value, as written, in place of the table's kind where the accepted
+        values depend on other input; others are worked out with `names` first. Raises SpecError for a value that is
+        not accepted, and where a key without a default is absent.
         """
-        names = (name,) if isinstance(name, str) else name
-        self.asked += names
-        for spelling in names:
-            value = self.node.get(spelling)
+        key = self.table[name]
+        self.asked += key.spellings
+        for spelling in key.spellings:
+            value, where = self.node.get(spelling), self.node.at(spelling)
             if value is not None:
-                return check(value, self.node.at(spelling))
-        if default is REQUIRED:
-            raise self.node.where.error(f'the key "{names[0]}" is missing', listed(names))
-        return default  # type: ignore[no-any-return]
-
-    def read(self, name: str, *default: Any) -> Any:
-        """Reads the value of a key of the table, worked out with `names`; a given default replaces the table's."""
-        key, names = self.table[name], self.names
-        return self.take(key.spellings, lambda value, where: key.kind.read(
-            value if names is None else resolve(value, where, names), where, self.leniency),
-            default[0] if default else key.default)
+                if check is not None:
+                    return check(value, where)
+                return key.kind.read(value if self.names is None else resolve(value, where, self.names), where,
+                                     self.leniency)
+        found = default[0] if default else key.default
+        if found is REQUIRED:
+            raise self.node.where.error(f'the key "{name}" is missing', listed(key.spellings))
+        return found
 
     def refuse(self, name: str, why: str) -> None:
         """Refuses a key of valid Timeloop input that is not modelled here; null, false, 0 and empty values may stay."""
-        self.asked.append(name)
-        if self.read(name) if name in self.table else self.node.get(name):
+        if self.read(name):
             raise self.node.at(name).error(f'"{name}" is not supported: {why}')
 
     def finish(self, context: str = "", whole: bool = True) -> None:
@@ -283,6 +281,6 @@ class Reader:
                 for key in self.node if key not in accepted)
 
 
-def readers(rows: Seq, leniency: Leniency = STRICT, table: Table | None = None) -> Iterator[Reader]:
-    """Readers of the mappings in a list, one after the other."""
-    return (Reader(mapping(row, where), leniency, table or {}) for row, where in rows.placed())
+def readers(rows: Seq, table: Table, leniency: Leniency = STRICT) -> Iterator[Reader]:
+    """Readers of the mappings in a list, one after the other, which all have the keys of the table."""
+    return (Reader(mapping(row, where), table, leniency) for row, where in rows.placed())

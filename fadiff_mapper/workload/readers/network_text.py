@@ -31,7 +31,6 @@ from fadiff_mapper.inputs.yaml.located import (
     Seq,
     each,
     integer,
-    mapping,
     natural,
     plain,
     positive,
@@ -58,6 +57,7 @@ def _pad(value: Any, where: Where) -> tuple[int, int]:
 
 EXTENTS, STEPS, WHOLE, PADS, SHAPES = (keys.kind(each(check), "list", type="array") for check in (
     natural, positive, integer, _pad, each(natural)))  # a tensor may have no elements
+NETWORK_FILE = table(("workload", table_of("network"), REQUIRED, "the network"))
 NETWORK = table(
     ("version", POSITIVE, REQUIRED, f"version of the format: {VERSION}"),
     ("name", TEXT, REQUIRED, "its name"),
@@ -114,14 +114,14 @@ def read_network(path: Path) -> Workload:
     if document.get("workload") is None:
         raise document.where.error(f"is no network file (found: {listed(document) or 'no section'})",
                                    "workload:, an ONNX model, or a folder of problems with edges.yaml")
-    reader = Reader(document)
+    reader = Reader(document, NETWORK_FILE)
     where = reader.at("workload")
-    section = Reader(reader.take("workload", mapping), table=NETWORK)
+    section = Reader(reader.read("workload"), NETWORK)
     reader.finish(" in a network file")
     if (version := section.read("version")) != VERSION:
         raise section.at("version").error(f"found version {version}", str(VERSION))
     name, items, operators = section.read("name"), section.read("shapes"), dict[str, Operator]()
-    for reader in readers(items, table=SHAPE):
+    for reader in readers(items, SHAPE):
         identity = reader.read("id")
         if identity in operators:
             raise reader.at("id").error(f'there are two shapes called "{identity}"')
@@ -141,11 +141,11 @@ def read_network(path: Path) -> Workload:
     inputs = [Node(text(name, given.at(name)), INPUT, where=given.at(name), shape=None if given[name] is None else
                    each(natural)(given[name], given.at(name))) for name in given]  # null: extents are left open
     outputs, folded = section.read("outputs", ()), []
-    for reader in readers(section.read("folded", Seq(where=where)), table=FOLDED):
+    for reader in readers(section.read("folded", Seq(where=where)), FOLDED):
         folded.append(Folded(*map(reader.read, FOLDED)))
         reader.finish(" of an operator that reads constants alone")
     section.finish(" of a network", whole=False)
-    nodes = [_node(reader, operators) for reader in readers(graph, table=NODE)]
+    nodes = [_node(reader, operators) for reader in readers(graph, NODE)]
     counts = Counter(item.get("shape") for item in graph)
     for item, place in items.placed():
         stated = item.get("count")

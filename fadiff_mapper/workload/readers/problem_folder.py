@@ -16,29 +16,44 @@ from __future__ import annotations
 from pathlib import Path
 
 from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.inputs.spec.keys import MAP, POSITIVE, TEXT, table, table_of, tables_of
 from fadiff_mapper.inputs.yaml.load import load_files
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, positive, readers, sequence, text
+from fadiff_mapper.inputs.yaml.located import REQUIRED, Map, Reader, Seq, one_of, readers
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Node, Operator, Workload, build_workload
 from fadiff_mapper.workload.operator import REPEAT, problem_operator
 
 EDGES = "edges.yaml"  # name of the file that describes the graph
+FILE = table(("network", table_of("network of problems"), REQUIRED, "the graph"))
+GRAPH = table(
+    ("name", TEXT, None, "its name; that of the folder"),
+    ("layers", tables_of("problem file"), None, "its layers; every problem file once, under its own name"),
+    ("edges", tables_of("edge"), None, "tensors that one layer writes and another one reads"))
+LAYER = table(
+    ("name", TEXT, REQUIRED, "its name"),
+    ("problem", TEXT, REQUIRED, "name of a file in the same folder with its problem"),
+    ("repeat", POSITIVE, 1, "times that it runs back to back"))
+EDGE = table(
+    ("from", TEXT, REQUIRED, "the layer that writes the tensor"),
+    ("to", TEXT, REQUIRED, "the layer that reads it"),
+    ("as", TEXT, "Inputs", "data space of the reading layer that it is"),
+    ("axes", MAP, None, "the tensor's dimension by the reading layer's; those of one name, and a last one left"))
+"""The keys of `edges.yaml`, of its graph, layers and edges."""
 
 
 def read_folder(folder: Path) -> Workload:
     """Reads a folder of problems with `edges.yaml`. Raises SpecError for a mistake, with file, line and YAML path."""
-    reader = Reader(load_files([folder / EDGES]))
+    reader = Reader(load_files([folder / EDGES]), FILE)
     where = reader.at("network")
-    section = Reader(reader.take("network", mapping))
+    section = Reader(reader.read("network"), GRAPH)
     reader.finish(f" in {EDGES}")
-    name = section.take("name", text, folder.name)
-    items = section.take("layers", sequence, None)
+    name, items = section.read("name", folder.name), section.read("layers")
     layers: dict[str, tuple[Operator, Where]] = {}
     if items is None:
         files = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.name != EDGES)
         layers = {path.stem: (_read(path, 1), Where(str(path))) for path in files}
-    for reader in readers(items or Seq(where=where)):
-        own, file = reader.take("name", text), reader.take("problem", text)
+    for reader in readers(items or Seq(where=where), LAYER):
+        own, file, repeat = map(reader.read, LAYER)
         if own in layers:
             raise reader.at("name").error(f'there are two layers called "{own}"')
         if Path(file).name != file or not (folder / file).exists():
@@ -46,22 +61,22 @@ def read_folder(folder: Path) -> Workload:
             found = (f'found "{file}"' if Path(file).name != file else
                      f'there is no file "{file}"{nearest(file, beside)}')
             raise reader.at("problem").error(found, "the name of a file in the same folder")
-        layers[own] = (_read(folder / file, reader.take("repeat", positive, 1)), reader.node.where)
+        layers[own] = (_read(folder / file, repeat), reader.node.where)
         reader.finish(" of a layer")
-    edges = section.take("edges", sequence, Seq(where=where))
+    edges = section.read("edges", Seq(where=where))
     section.finish(" of a network")
     turns: list[Node] = []  # transposes, where axes come in another order
     reads: dict[str, dict[str, str]] = {name: {} for name in layers}
-    for reader in readers(edges):
+    for reader in readers(edges, EDGE):
         place = reader.node.where
-        producer, consumer = (reader.take(key, one_of(*layers)) for key in ("from", "to"))
-        layer, operand = layers[consumer][0], reader.take("as", text, "Inputs")
+        producer, consumer = (reader.read(key, check=one_of(*layers)) for key in ("from", "to"))
+        layer, operand = layers[consumer][0], reader.read("as")
         accepted = [ds.name for ds in layer.problem.dataspaces if not ds.read_write]
         if operand not in accepted:
             raise place.error(f'{consumer} has no operand "{operand}"{nearest(operand, accepted)}', listed(accepted))
         if operand in reads[consumer]:
             raise place.error(f"{operand} of {consumer} is written by two edges", "one edge for each operand")
-        order = _order(layers[producer][0], layer, operand, reader.take("axes", mapping, Map(where=place)))
+        order = _order(layers[producer][0], layer, operand, reader.read("axes", Map(where=place)))
         reader.finish(" of an edge")
         reads[consumer][operand] = producer
         if order != tuple(range(len(order))):
