@@ -22,7 +22,7 @@ from fadiff_mapper.base.atomic_files import check_names, lock, write_files
 from fadiff_mapper.base.deadline import never, with_grace
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError, attempted
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.options import MOST_THREADS, SearchOptions
 
 if TYPE_CHECKING:
     from fadiff_mapper.base.bundled_files import bundled_names
@@ -91,14 +91,60 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["Calibration", "DesignOptions", "DesignResult", "DesignSpace", "DesignWorkers", "FadiffError",
-           "InferenceResult", "InvalidMapping", "LanguageModel", "Mapping", "NetworkOptions", "NetworkResult",
-           "Result", "SearchOptions", "Spec", "SpecError", "Stats", "Workload", "__version__", "bundled_names",
-           "calibrate", "call_mapper", "call_model", "evaluate", "examine", "explain_run", "files_of", "infer",
-           "is_space", "json_schema", "load", "load_layers", "load_mapping", "load_network", "map_layer", "map_layers",
-           "map_network", "quickstart", "read_calibration", "read_document", "read_model", "read_run", "read_space",
-           "real_model", "refuse_missing_energies", "remove_launchers", "require_coverage", "save_network",
-           "search_design", "verify", "write_launchers"]
+__all__ = [
+    "MOST_THREADS",
+    "Calibration",
+    "DesignOptions",
+    "DesignResult",
+    "DesignSpace",
+    "DesignWorkers",
+    "FadiffError",
+    "InferenceResult",
+    "InvalidMapping",
+    "LanguageModel",
+    "Mapping",
+    "NetworkOptions",
+    "NetworkResult",
+    "Result",
+    "SearchOptions",
+    "Spec",
+    "SpecError",
+    "Stats",
+    "Workload",
+    "__version__",
+    "bundled_names",
+    "calibrate",
+    "call_mapper",
+    "call_model",
+    "evaluate",
+    "examine",
+    "explain_run",
+    "files_of",
+    "infer",
+    "is_space",
+    "json_schema",
+    "load",
+    "load_layers",
+    "load_mapping",
+    "load_network",
+    "map_layer",
+    "map_layers",
+    "map_network",
+    "quickstart",
+    "read_calibration",
+    "read_document",
+    "read_model",
+    "read_run",
+    "read_space",
+    "real_model",
+    "refuse_missing_energies",
+    "remove_launchers",
+    "require_coverage",
+    "save_network",
+    "search_design",
+    "verify",
+    "write_launchers",
+]
 
 SUMMARY = "fadiff.summary.json"
 """The file that a run of several problems has besides: their results side by side."""

@@ -15,6 +15,7 @@ from typing import TextIO
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.program_start import INTERRUPTED
 
+MOST_SHOWN = 1000  # characters of one part of a message
 LONGEST_LINE = 3000  # characters of an error's line, as file names may be as long as a command line
 
 
@@ -22,6 +23,15 @@ def printable(text: str, kept: str = "") -> str:
     """The text with all characters but those `kept` that cannot be printed as Python writes them, such as `\\x1b`."""
     return text if text.isprintable() else "".join(
         letter if letter.isprintable() or letter in kept else repr(letter)[1:-1] for letter in text)
+
+
+def shortened(words: str) -> str:
+    """The words of a message in one line of printable characters, long ones cut in the middle.
+
+    Input is quoted in messages, whatever its length and characters.
+    """
+    words = words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN // 2]} ... {words[-MOST_SHOWN // 2:]}"
+    return printable(words)
 
 
 def shown(text: str, encoding: str | None) -> str:

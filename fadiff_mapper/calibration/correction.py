@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.standard_streams import shortened
 from fadiff_mapper.calibration.features import FEATURES, MEANING, NAMES, PROGRAMS, feature_table, tensor_roles
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.located import kind_of
-from fadiff_mapper.inputs.yaml.place import shortened
 from fadiff_mapper.kernel._kernel import Correction, Program
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 

@@ -10,13 +10,10 @@ from functools import partial
 from math import inf
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
+from fadiff_mapper.api import MOST_THREADS, NetworkOptions, SearchOptions
+from fadiff_mapper.base.standard_streams import shortened
 from fadiff_mapper.cli import commands
 from fadiff_mapper.cli.commands import BAD_INPUT
-from fadiff_mapper.inputs.energy.source_names import CHOICES
-from fadiff_mapper.inputs.spec.spec import METRICS
-from fadiff_mapper.network import options as network_options
-from fadiff_mapper.search import options as search_options
-from fadiff_mapper.search.options import MODELS, MOST_THREADS
 
 T = TypeVar("T")
 
@@ -29,7 +26,6 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Prints the error line and ends the program."""
-        from fadiff_mapper.inputs.yaml.place import shortened
         self.exit(BAD_INPUT, f"error: {shortened(message)}; see {self.prog} --help\n")
 
 
@@ -149,8 +145,9 @@ READING = (
              {"dest": "variables", "action": Named, "default": {}, "type": variable, "metavar": "NAME=VALUE"}),
     Argument("--energy", "where energies come from that no ERT in the input gives: auto (default; Accelergy where it "
                          "is installed, else bundled tables, else an estimate), accelergy, bundled (else built-in), "
-                         "estimate, built-in (Timeloop's values); the last two also fill in what an ERT lacks",
-             {"choices": CHOICES, "default": "auto", "metavar": "SOURCE"}, "energy"),
+                         "estimate, dosa (its formulas for a Gemmini), built-in (Timeloop's values); the last three "
+                         "also fill in what an ERT lacks",
+             {"default": "auto", "metavar": "SOURCE"}, "energy"),
     Argument("--lenient", "warn, instead of refusing, where Timeloop ignores input or puts up with it, such as "
                           "misspelt attributes; the numbers are then Timeloop's", FLAG),
     Argument("--built-in-energies", "the same as --energy built-in",
@@ -176,7 +173,7 @@ SEARCH = (
     Argument("--force", "use the calibration even where it does not beat the exact model", FLAG))
 """Searches of layers, networks and designs."""
 MODEL = Argument("--model", "the model that the method gradient descends on: refined (default), or paper for FADiff's "
-                            "equations as printed", {"choices": MODELS, "default": MODELS[0]})
+                            "equations as printed", {"default": SearchOptions.model, "metavar": "NAME"})
 FOLDING = Argument("--no-folding", "every transpose, slice, concatenation, repetition and padding is a copy of its "
                                    "own, in place of another order in which the operators around it read and write",
                    FLAG)
@@ -211,21 +208,22 @@ COMMANDS = {
     "map": Command(commands.map_problems, "find good mappings and write them as timeloop-mapper does", (
         *INPUTS,
         *SEARCH,
-        Argument("--metric", f"{', '.join(METRICS[:-1])} or {METRICS[-1]}; repeat it for further priorities",
+        Argument("--metric", "edp, energy, delay or last_level_accesses (default: the input's, else edp); repeat it for "
+                             "further priorities",
                  {"action": "append", "metavar": "NAME"}),
         Argument("--warm-start", "a mapping to improve on", {"metavar": "FILE.map.yaml"}),
         Argument("--method", "annealing (default): simulated annealing on the exact model; gradient: the same from "
                              "the ends of gradient descents (FADiff; needs PyTorch); exhaustive: every mapping, the "
                              "true optimum of a small problem",
-                 {"choices": search_options.METHODS, "default": search_options.METHODS[0]}, "method"),
+                 {"default": SearchOptions.method, "metavar": "NAME"}, "method"),
         Argument("--exhaustive", "the same as --method exhaustive",
                  {"action": "store_const", "dest": "method", "const": "exhaustive"}, "method"),
         MODEL,
         Argument("--exhaustive-limit",
-                 f"mappings above which that is refused (default {search_options.EXHAUSTIVE_LIMIT:,})",
-                 {"type": positive, "metavar": "N", "default": search_options.EXHAUSTIVE_LIMIT}),
-        Argument("--effort", "how long each problem is searched (default full)",
-                 {"choices": search_options.EFFORTS, "default": "full"}),
+                 f"mappings above which that is refused (default {SearchOptions.exhaustive_limit:,})",
+                 {"type": positive, "metavar": "N", "default": SearchOptions.exhaustive_limit}),
+        Argument("--effort", "how long each problem is searched: light, quick, short or full (default)",
+                 {"default": SearchOptions.effort, "metavar": "NAME"}),
         Argument("--imperfect", "also search factors that do not divide their dimension (Timeloop's imperfect factors)",
                  FLAG),
         Argument("--prove", "go on until it is proved that no mapping is better (dense designs)", FLAG),
@@ -240,18 +238,18 @@ COMMANDS = {
                             "bundled:networks/NAME", {"metavar": "NET"}),
         *INPUTS,
         *SEARCH,
-        Argument("--metric", "of the whole network",
-                 {"choices": network_options.METRICS, "default": network_options.METRICS[0]}),
+        Argument("--metric", "of the whole network: edp (default), energy or delay",
+                 {"default": NetworkOptions.metric, "metavar": "NAME"}),
         Argument("--no-fusion", "every layer by itself", FLAG),
         Argument("--allow-partial", "map what is understood, even where that is less than 90 %% of the network", FLAG),
         *NETWORKS,
         Argument("--method", "annealing (default): annealed mappings and enumerated groups; gradient: also the "
                              "groups of a gradient descent on the mappings and fusion of all layers together "
                              "(FADiff; needs PyTorch)",
-                 {"choices": network_options.METHODS, "default": network_options.METHODS[0]}),
+                 {"default": NetworkOptions.method, "metavar": "NAME"}),
         MODEL,
-        Argument("--longest", f"layers of a fused group at most (default {network_options.LONGEST})",
-                 {"type": positive, "default": network_options.LONGEST, "metavar": "N"}),
+        Argument("--longest", f"layers of a fused group at most (default {NetworkOptions.longest})",
+                 {"type": positive, "default": NetworkOptions.longest, "metavar": "N"}),
         Argument("--gap", "end as soon as the plan is proven to be at most so far above the best one, such as 0.01",
                  {"type": decimal, "metavar": "SHARE"}),
     )),
@@ -310,7 +308,8 @@ COMMANDS = {
         Argument("--bits", "bits of an element of Weights, Cache and Activations, such as Weights=4,Cache=8; a word "
                            "of each memory by default", {"type": bits, "metavar": "NAME=N,..."}),
         Argument("--frequency", "cycles a second, in place of the design's", {"type": decimal, "metavar": "HZ"}),
-        Argument("--metric", "by which problems are mapped", {"choices": network_options.METRICS, "default": "edp"}),
+        Argument("--metric", "by which problems are mapped: edp (default), energy or delay",
+                 {"default": NetworkOptions.metric, "metavar": "NAME"}),
         SEED,
         JOBS,
         Argument("--serving-profile", "also write time tables as LLMServingSim reads them, into DIR/llmservingsim",
@@ -345,7 +344,8 @@ COMMANDS = {
     ), "MODEL is an ONNX model, a folder of Timeloop problems with edges.yaml, or a network file. PyTorch modules "
         "are code, so they come in from Python only: fadiff_mapper.load_network(module, inputs)."),
     "schema": Command(commands.schema, "print the JSON Schema of a kind of file, for an editor", (
-        Argument("kind", "arch, problem, mapping, mapper, constraints, sparse, units, ERT, ART, space, network, edges or model",
+        Argument("kind", "arch, problem, mapping, mapper, constraints, sparse, units, ERT, ART, space, network, edges "
+                         "or model",
                  {"metavar": "KIND"}),
     )),
     "bundled": Command(commands.bundled, "list the designs and workloads that come with this program", (

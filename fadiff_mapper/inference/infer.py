@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.group_cost import memories_busy
@@ -34,7 +34,7 @@ from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.vector_cost import AND, VectorCost, memory_cycles, vector_costs
 from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.one_design import Design, specs_of
-from fadiff_mapper.network.options import NetworkOptions
+from fadiff_mapper.network.options import METRICS, NetworkOptions
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.result import GroupInNetwork
 from fadiff_mapper.search.map_layers import map_layers
@@ -293,6 +293,8 @@ def _check(question: InferenceQuestion) -> None:
         for value in values or [0]:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise FadiffError(f"{name}: found {value}; accepted: a whole number >= 1")
+    if question.metric not in METRICS:
+        raise FadiffError(f"metric: found {question.metric!r}; accepted: {listed(METRICS)}")
     if len(set(batch)) < len(batch):
         raise FadiffError(f"batch: found {', '.join(map(str, batch))}; accepted: each number once")
     if frequency is not None and not 0 < frequency < float("inf"):

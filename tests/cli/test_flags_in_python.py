@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,14 @@ import pytest
 import fadiff_mapper as fm
 from fadiff_mapper.cli import program_parser
 from fadiff_mapper.cli.mcp_server import serve
+from fadiff_mapper.design.question import BACKENDS
+from fadiff_mapper.design.question import METHODS as DESIGN_METHODS
+from fadiff_mapper.inputs.energy.source_names import CHOICES
+from fadiff_mapper.inputs.spec.spec import METRICS
+from fadiff_mapper.network import options as network_options
+from fadiff_mapper.output.schema import OWN_SECTIONS, SECTIONS
 from fadiff_mapper.search.explanation.explain_run import RunExplanation
+from fadiff_mapper.search.options import EFFORTS, METHODS, MODELS
 
 RENAMED = {"files": "sources", "variables": "jinja_data", "lenient": "strict", "quiet": "on_progress",
            "network": "source", "no_fusion": "fuse", "no_folding": "fold", "json": "to_dict",
@@ -58,6 +66,20 @@ def test_every_flag_is_an_argument_or_a_method(command: str) -> None:
     flags = {action.dest for action in parsers()[command]._actions} - {"help"}
     assert {flag for flag in flags if (own | RENAMED).get(flag, flag) not in known and
             own.get(flag, flag) not in known} == set()
+
+
+@pytest.mark.parametrize(("flag", "commands", "accepted"), [
+    ("--metric", ["map"], METRICS), ("--metric", ["network", "infer"], network_options.METRICS),
+    ("--method", ["map"], METHODS), ("--method", ["network"], network_options.METHODS),
+    ("--method", ["design"], DESIGN_METHODS), ("--effort", ["map"], tuple(EFFORTS)),
+    ("--model", ["map", "network"], MODELS), ("--backend", ["design"], BACKENDS),
+    ("--energy", ["map", "network", "design", "infer"], tuple(CHOICES)),
+    ("kind", ["schema"], (*SECTIONS, *OWN_SECTIONS, "model"))])
+def test_the_help_of_a_flag_names_every_word_that_is_accepted(
+        flag: str, commands: list[str], accepted: tuple[str, ...]) -> None:
+    for command in commands:
+        [action] = [action for action in parsers()[command]._actions if flag in (*action.option_strings, action.dest)]
+        assert action.help and [word for word in accepted if not re.search(rf"\b{word}\b", action.help)] == []
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:

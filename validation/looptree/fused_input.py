@@ -19,23 +19,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.native.tables import read_tables
+from fadiff_mapper.inputs.spec.keys import ANY, LIST, MAP, NATURAL, POSITIVE, TEXT, TRUTH, one, table
 from fadiff_mapper.inputs.spec.tables import component_name
 from fadiff_mapper.inputs.yaml.expressions import MAX_DEPTH, MAX_TEXT, ExpressionError, syntax_tree
 from fadiff_mapper.inputs.yaml.load import load_text
-from fadiff_mapper.inputs.yaml.located import (
-    Map,
-    Reader,
-    Seq,
-    anything,
-    boolean,
-    mapping,
-    natural,
-    one_of,
-    positive,
-    sequence,
-    text,
-    with_places,
-)
+from fadiff_mapper.inputs.yaml.located import REQUIRED, Map, Reader, Seq, mapping, readers, sequence, text, with_places
 from fadiff_mapper.inputs.yaml.place import Where
 
 T = TypeVar("T")
@@ -45,6 +33,33 @@ MOST_LAYERS = 64
 
 MOST_DEEP = 20
 """Splits inside one another: a plain safety limit for the recursion over branches."""
+
+DOCUMENT = table(
+    ("problem", LIST, REQUIRED, "the layers"), ("architecture", MAP, REQUIRED, "the levels"),
+    ("mapping", MAP, REQUIRED, "the tree"), ("ERT", MAP, REQUIRED, "energies in pJ"))
+LAYER = table(("shape", MAP, REQUIRED, "ranks and tensors"), ("instance", TEXT, REQUIRED, "isl bounds of the ranks"))
+SHAPE = table(
+    ("name", TEXT, REQUIRED, "its name"), ("dimensions", LIST, REQUIRED, "names of the ranks"),
+    ("data_spaces", LIST, REQUIRED, "the tensors"))
+TENSOR = table(
+    ("name", TEXT, REQUIRED, "its name"), ("dimensions", LIST, REQUIRED, "a name for each axis"),
+    ("projection", TEXT, REQUIRED, "the axes, in isl"), ("read_write", TRUTH, False, "whether it is the output"))
+ARCHITECTURE = table(("version", ANY, None, "not read"), ("nodes", LIST, REQUIRED, "levels, from the outside in"))
+COMPONENT = table(
+    ("name", TEXT, REQUIRED, "its name"),
+    *((key, ANY, None, "for Accelergy") for key in ("class", "attributes", "required_actions")))
+MAPPING = table(("type", one("fused"), REQUIRED, "fused"), ("nodes", LIST, REQUIRED, "the nodes, outermost first"))
+_TYPE = ("type", one("storage", "temporal", "spatial", "sequential", "pipeline", "compute"), REQUIRED, "its kind")
+_TARGET = ("target", NATURAL, REQUIRED, "index of the level, from the outside")
+_LOOP = table(
+    _TYPE, ("rank", TEXT, REQUIRED, "rank of the loop"), ("tile_shape", POSITIVE, REQUIRED, "extent of a step"),
+    ("factor", ANY, None, "refused"))
+_SPLIT = table(_TYPE, ("branches", LIST, REQUIRED, "a list of nodes for each branch"))
+NODES = {
+    "storage": table(_TYPE, _TARGET, ("dspace", LIST, REQUIRED, "the tensors that the level stores")),
+    "temporal": _LOOP, "spatial": _LOOP, "sequential": _SPLIT, "pipeline": _SPLIT,
+    "compute": table(_TYPE, _TARGET, ("einsum", TEXT, REQUIRED, "the layer that is computed"))}
+"""The keys of an input, of its parts, and of the nodes of a mapping by their type."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +90,11 @@ def read_fused(document: Mapping[str, Any] | str) -> FusedInput:
     """
     tree = load_text(document, "input") if isinstance(document, str) else with_places(dict(document), Where("input"))
     assert isinstance(tree, Map)
-    reader = Reader(tree)
-    chain = _chain(reader.take("problem", sequence))
-    components = _components(reader.take("architecture", mapping))
-    nodes = _mapping(reader.take("mapping", mapping), chain, len(components))
-    tables = read_tables(reader.take("ERT", mapping), reader.at("ERT"), None, reader.at("ART"), "ERT in the input")
+    reader = Reader(tree, DOCUMENT)
+    chain = _chain(reader.read("problem"))
+    components = _components(reader.read("architecture"))
+    nodes = _mapping(reader.read("mapping"), chain, len(components))
+    tables = read_tables(reader.read("ERT"), reader.at("ERT"), None, reader.at("ART"), "ERT in the input")
     reader.finish(" in a fused input")
     energies = {component_name(table.component): table.actions for table in tables.ert}
     return FusedInput(chain, nodes, components, energies)
@@ -111,18 +126,16 @@ def _refuse_repeated(names: list[str], what: str, where: Where) -> None:
 
 def _einsum(row: Map, where: Where) -> Einsum:
     """An entry of the section `problem`: shape and instance."""
-    reader = Reader(row)
-    shape = Reader(reader.take("shape", mapping))
-    name = shape.take("name", text)
-    given = shape.take("dimensions", sequence)
+    reader = Reader(row, LAYER)
+    shape = Reader(reader.read("shape"), SHAPE)
+    name, given, spaces = map(shape.read, SHAPE)
     names = [text(rank, given.at(i)) for i, rank in enumerate(given)]
     if not names:
         raise given.where.error("found no dimension", "the names of the layer's dimensions")
-    ranks = _parsed(bounds, reader.take("instance", text), names, reader.at("instance"))
-    spaces = shape.take("data_spaces", sequence)
+    ranks = _parsed(bounds, reader.read("instance"), names, reader.at("instance"))
     shape.finish(" of a layer's shape")
     reader.finish(" of a layer")
-    accesses = tuple(_access(Reader(mapping(space, spaces.at(i))), names) for i, space in enumerate(spaces))
+    accesses = tuple(_access(space, names) for space in readers(spaces, TENSOR))
     _refuse_repeated([access.tensor for access in accesses], "tensor", spaces.where)
     if sum(access.written for access in accesses) != 1:
         raise spaces.where.error(f"the layer {name} writes {sum(a.written for a in accesses)} tensors",
@@ -132,12 +145,10 @@ def _einsum(row: Map, where: Where) -> Einsum:
 
 def _access(reader: Reader, ranks: list[str]) -> Access:
     """An entry of `data_spaces`; the names of its own dimensions count its axes and mean nothing else."""
-    name = reader.take("name", text)
-    own = reader.take("dimensions", sequence)
-    axes = _parsed(projection, reader.take("projection", text), ranks, reader.at("projection"))
+    name, own, written_axes, written = map(reader.read, TENSOR)
+    axes = _parsed(projection, written_axes, ranks, reader.at("projection"))
     if len(axes) != len(own):
         raise reader.at("projection").error(f"found {len(axes)} expressions", f"one for each of {listed(own)}")
-    written = reader.take("read_write", boolean, False)
     reader.finish(" of a tensor")
     return Access(name, axes, written)
 
@@ -152,18 +163,14 @@ def _parsed(parse: Callable[[str, list[str]], T], given: str, ranks: list[str], 
 
 def _components(architecture: Map) -> tuple[str, ...]:
     """Names of the storage levels and of the arithmetic, in the order of the file; `target` counts them from 0."""
-    reader = Reader(architecture)
-    reader.take("version", anything, None)
-    rows = reader.take("nodes", sequence)
+    reader = Reader(architecture, ARCHITECTURE)
+    rows = reader.read("nodes")
     reader.finish(" of the architecture")
     names = []
-    for i, row in enumerate(rows):
-        node = Reader(mapping(row, rows.at(i)))
+    for node in readers(rows, COMPONENT):
         if node.node.tag not in (None, "!Component"):
-            raise rows.at(i).error(f"found {node.node.tag}", "!Component: levels one inside the other")
-        names.append(node.take("name", text))
-        for key in ("class", "attributes", "required_actions"):
-            node.take(key, anything, None)
+            raise node.node.where.error(f"found {node.node.tag}", "!Component: levels one inside the other")
+        names.append(node.read("name"))
         node.finish(" of a component")
     if len(names) < 2:
         raise rows.where.error(f"found {len(names)} components", "at least one storage level and the arithmetic")
@@ -173,9 +180,8 @@ def _components(architecture: Map) -> tuple[str, ...]:
 
 def _mapping(node: Map, chain: Chain, levels: int) -> tuple[TreeNode, ...]:
     """The section `mapping`: a tree that computes every layer once and stores all its tensors."""
-    reader = Reader(node)
-    reader.take("type", one_of("fused"))
-    rows = reader.take("nodes", sequence)
+    reader = Reader(node, MAPPING)
+    _, rows = map(reader.read, MAPPING)
     reader.finish(" of the mapping")
     nodes = _nodes(rows, _MappingScope(chain, levels))
     names = layers_below(nodes)
@@ -211,7 +217,7 @@ def _nodes(rows: Seq, scope: _MappingScope) -> tuple[TreeNode, ...]:
     """A branch, which ends in a compute node or a split and has neither elsewhere."""
     if scope.depth > MOST_DEEP:
         raise rows.where.error(f"splits are nested more than {MOST_DEEP} deep")
-    nodes = tuple(_node(Reader(mapping(row, rows.at(i))), scope) for i, row in enumerate(rows))
+    nodes = tuple(_node(mapping(row, at), scope) for row, at in rows.placed())
     for i, node in enumerate(nodes[:-1]):
         if isinstance(node, Compute | Split):
             raise rows.at(i).error("nodes follow a compute node or a split", "it as the last node of a branch")
@@ -221,9 +227,10 @@ def _nodes(rows: Seq, scope: _MappingScope) -> tuple[TreeNode, ...]:
     return nodes
 
 
-def _node(reader: Reader, scope: _MappingScope) -> TreeNode:
+def _node(row: Map, scope: _MappingScope) -> TreeNode:
     """A node of the mapping, by its type."""
-    node_type = reader.take("type", one_of("storage", "temporal", "spatial", "sequential", "pipeline", "compute"))
+    node_type = Reader(row, _LOOP).read("type")
+    reader = Reader(row, NODES[node_type])
     node = _READ[node_type](reader, scope)
     reader.finish(f" of a {node_type} node")
     return node
@@ -232,7 +239,7 @@ def _node(reader: Reader, scope: _MappingScope) -> TreeNode:
 def _storage(reader: Reader, scope: _MappingScope) -> Storage:
     """A storage node."""
     level = _level(reader, scope.levels - 1)
-    given = reader.take("dspace", sequence)
+    given = reader.read("dspace")
     return Storage(level, tuple(_known(text(name, given.at(i)), scope.chain.tensors(), "tensor", given.at(i))
                                 for i, name in enumerate(given)))
 
@@ -240,15 +247,15 @@ def _storage(reader: Reader, scope: _MappingScope) -> Storage:
 def _loop(reader: Reader, scope: _MappingScope) -> Loop:
     """A temporal or spatial loop."""
     ranks = [rank for einsum in scope.chain.einsums for rank in einsum.ranks]
-    rank = _known(reader.take("rank", text), ranks, "rank", reader.at("rank"))
+    rank = _known(reader.read("rank"), ranks, "rank", reader.at("rank"))
     reader.refuse("factor", "LoopTree evaluates tile_shape only")
-    tile = reader.take("tile_shape", positive)
+    tile = reader.read("tile_shape")
     return Loop(rank, min(tile, MOST), reader.node["type"] == "spatial")
 
 
 def _split(reader: Reader, scope: _MappingScope) -> Split:
     """A sequential or pipeline node."""
-    rows = reader.take("branches", sequence)
+    rows = reader.read("branches")
     if not rows:
         raise rows.where.error("found no branch", "one list of nodes for each layer")
     branches = tuple(_nodes(sequence(row, rows.at(i)), scope.inner()) for i, row in enumerate(rows))
@@ -258,7 +265,7 @@ def _split(reader: Reader, scope: _MappingScope) -> Split:
 def _compute(reader: Reader, scope: _MappingScope) -> Compute:
     """A compute node, whose target is the last component."""
     names = [einsum.name for einsum in scope.chain.einsums]
-    name = _known(reader.take("einsum", text), names, "layer", reader.at("einsum"))
+    name = _known(reader.read("einsum"), names, "layer", reader.at("einsum"))
     level = _level(reader, scope.levels)
     if level != scope.levels - 1:
         raise reader.at("target").error(f"found {level}", f"{scope.levels - 1}, the last component")
@@ -272,7 +279,7 @@ _READ: Mapping[str, Callable[[Reader, _MappingScope], TreeNode]] = {
 
 def _level(reader: Reader, count: int) -> int:
     """The index in `target`, below `count`."""
-    level = reader.take("target", natural)
+    level: int = reader.read("target")
     if level >= count:
         raise reader.at("target").error(f"found {level}", f"0 to {count - 1}, counted from the outermost component")
     return level

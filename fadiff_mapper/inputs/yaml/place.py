@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fadiff_mapper.base.errors import MOST_PROBLEMS, SpecError
-from fadiff_mapper.base.standard_streams import printable
-
-MOST_SHOWN = 1000  # characters of one part of a message
+from fadiff_mapper.base.standard_streams import printable, shortened
 
 
 class Where(NamedTuple):
@@ -36,15 +34,6 @@ class Where(NamedTuple):
     def error(self, found: str, accepted: str = "") -> SpecError:
         """The error of one line for this place: the mistake in words, and the accepted alternatives, if any."""
         return SpecError(f"{self}: {shortened(found)}" + (f"; accepted: {shortened(accepted)}" if accepted else ""))
-
-
-def shortened(words: str) -> str:
-    """The words of a message in one line of printable characters, long ones cut in the middle.
-
-    Input is quoted in messages, whatever its length and characters.
-    """
-    words = words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN // 2]} ... {words[-MOST_SHOWN // 2:]}"
-    return printable(words)
 
 
 @dataclass(frozen=True)
