@@ -208,8 +208,8 @@ COMMANDS = {
     "map": Command(commands.map_problems, "find good mappings and write them as timeloop-mapper does", (
         *INPUTS,
         *SEARCH,
-        Argument("--metric", "edp, energy, delay or last_level_accesses (default: the input's, else edp); repeat it for "
-                             "further priorities",
+        Argument("--metric", "edp, energy, delay or last_level_accesses (default: the input's, else edp); repeat it "
+                             "for further priorities",
                  {"action": "append", "metavar": "NAME"}),
         Argument("--warm-start", "a mapping to improve on", {"metavar": "FILE.map.yaml"}),
         Argument("--method", "annealing (default): simulated annealing on the exact model; gradient: the same from "
