@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -36,6 +35,7 @@ from fadiff_mapper.design.question import DesignOptions, DesignQuestion, DesignW
 from fadiff_mapper.design.result import DesignOutcome, DesignResult, OutcomeTable, hypervolume, undominated
 from fadiff_mapper.design.space import DesignSpace, Point, design_document, limit_values, points_beside
 from fadiff_mapper.inputs.energy.choose_source import installed
+from fadiff_mapper.search.lower_bound.refine import refine
 
 WRITING = 1.5
 """Seconds for the last steps per second from the command's start to its search: both grow with the networks and on a
@@ -360,22 +360,27 @@ def raise_bounds(run: DesignRun, bench: DesignBench, gap: float, over: Over) -> 
     The design of the least bound comes next: the mappings of its layers are proved. A design that was not mapped stays,
     as its bound is within the gap.
     """
-    def bound_at(place: int) -> tuple[float, int]:
+    def bound_at(place: int) -> float:
         outcome = run.archive[place]
-        return SLACK * outcome.bounds.of(run.metrics[0], outcome.area_mm2) if outcome.bounds else inf, place
+        return SLACK * outcome.bounds.of(run.metrics[0], outcome.area_mm2) if outcome.bounds else inf
 
     enough, raised = run.front[0].of(run.metrics[0]) / (1 + gap), set[int]()
-    low = [bound_at(place) for place, outcome in enumerate(run.archive) if outcome.bounds and outcome.mapped]
-    heapify(low)
+    bounds = {place: bound_at(place) for place, outcome in enumerate(run.archive) if outcome.bounds and outcome.mapped}
+
+    def deciding() -> list[int]:
+        place = min(bounds, key=bounds.__getitem__, default=-1)
+        return [place] if place in bounds and bounds[place] < enough and place not in raised else []
+
+    def opened(place: int) -> int:
+        """Proves the mappings of a design's layers."""
+        least = design_bound(bench, bench.reader.specs(run.archive[place].point), over, PROOF_WORK, proved=True)
+        if least is not None:
+            run.archive.set_bounds(place, least)
+        raised.add(place)
+        bounds[place] = bound_at(place)
+        return 1
     with suppress(OutOfTime):
-        while low and low[0][0] < enough and low[0][1] not in raised:
-            _, place = heappop(low)
-            specs = bench.reader.specs(run.archive[place].point)
-            least = design_bound(bench, specs, over, PROOF_WORK, proved=True)
-            if least is not None:
-                run.archive.set_bounds(place, least)
-            raised.add(place)
-            heappush(low, bound_at(place))
+        refine(deciding, opened)
 
 
 def space_bound(run: DesignRun, size: int) -> float | None:

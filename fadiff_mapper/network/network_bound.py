@@ -59,6 +59,7 @@ from fadiff_mapper.network.tile_mappings import held_at
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.lower_bound.proof import MappingProof
+from fadiff_mapper.search.lower_bound.refine import refine
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.workload import OperatingPoint, Workload
 
@@ -274,36 +275,37 @@ class NetworkLeast:
         """Divides the groups and proves the layers of plans of the least price until that price is enough, nothing of
         one is open, `most` parts were looked at, or time is over; returns how many were. Infinite where the price rose
         by less than `RISE` while `patience` parts of groups were looked at, so that no more work is spent."""
-        made, more, prices = 0, 1, self.prices(energy, cycles)
-        reached, since = 0.0, 0     # the least price when it had last risen enough, and the parts until then
+        prices = self.prices(energy, cycles)
+        reached, since = 0.0, 0     # the least price when it had last risen enough, and the parts of groups since then
+        total, parts, hopeless = 0.0, list[LeastLayer | LeastGroup](), False    # of the plan of the least price
         # the price of all layers by themselves, as they are known now, sets how far each step goes
         goal = min(enough, energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
             runs * layer.price(energy, cycles) for layer, runs in self.alone))
-        while more and made < most and not over():
+
+        def deciding() -> Sequence[LeastLayer | LeastGroup]:
+            """The open parts of the plan of the least price."""
+            nonlocal reached, since, total, parts, hopeless
             total, taken = self.path(energy, cycles, prices)
-            if total >= enough:
-                break
-            parts = list({id(part): part for part in taken if part.open_at(energy, cycles)}.values())
-            if not parts:
-                break
             if total >= reached * (1 + RISE):
-                reached, since = total, made
-            elif made - since >= patience:
-                return inf
-            more = 0
-            for part in parts:
-                if made + more >= most or over():
-                    break
-                least = part.price(energy, cycles)
-                looked = part.raise_price(energy, cycles, least + max((goal - total) / len(parts), RAISED * least))
-                more += looked
-                if isinstance(part, LeastLayer):
-                    since += looked     # of groups alone, as a layer is proved once
-                # a layer by itself may be a group, too, with the words of lasting tensors
-                for number in self.steps_of[id(part)] if isinstance(part, LeastGroup) else range(len(prices)):
-                    prices[number] = self.steps[number].price(energy, cycles)
-            made += more
-        return made
+                reached, since = total, 0
+            parts = [] if total >= enough else list(
+                {id(part): part for part in taken if part.open_at(energy, cycles)}.values())
+            hopeless = bool(parts) and since >= patience
+            return [] if hopeless else parts
+
+        def opened(part: LeastLayer | LeastGroup) -> int:
+            """Raises the price of a part by its share of what the plan lacks."""
+            nonlocal since
+            least = part.price(energy, cycles)
+            looked = part.raise_price(energy, cycles, least + max((goal - total) / len(parts), RAISED * least))
+            if isinstance(part, LeastGroup):
+                since += looked     # a layer is proved once
+            # a layer by itself may be a group, too, with the words of lasting tensors
+            for number in self.steps_of[id(part)] if isinstance(part, LeastGroup) else range(len(prices)):
+                prices[number] = self.steps[number].price(energy, cycles)
+            return looked
+        made = refine(deciding, opened, most=most, over=over)
+        return inf if hopeless else made
 
     def bound(self, metric: str, most: float = MOST_WORK, over: Over = never, enough: float = inf,
               patience: float = PATIENCE) -> float:

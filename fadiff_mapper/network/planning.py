@@ -81,6 +81,7 @@ from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.result import EvaluatedGroup
 from fadiff_mapper.network.tile_mappings import SEARCH, TileMemory, strategies_known, with_mappings
 from fadiff_mapper.search.lower_bound.assemble import gap_above
+from fadiff_mapper.search.lower_bound.refine import refine
 from fadiff_mapper.search.map_layers import with_lower_bounds
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import OperatingPoint, Workload
@@ -437,29 +438,27 @@ def list_candidates(run: PlanningRun, hoped: HopedSteps | None = None) -> bool:
     """
     stopped, price, listed, reached = run.over_in(LISTING), run.price, 0, inf
     energy, cycles = (1 / total for total in price.sums)
-    hoped = hoped or HopedSteps(run)
-    while left := hoped.unlisted():
-        for step in left:
-            state, own = run.by_nodes[step.nodes], step.least
-            if isinstance(own, LeastGroup) and own.bound is None and not (own.ended or stopped()):
-                # parts are bounded sooner than candidates are enumerated
-                _, failed = attempted("gap", partial(own.raise_price, energy, cycles, inf))
-                own.ended = own.ended or bool(failed)
-                hoped.update(state, listed=False)
-            elif listed and stopped():
-                return False
-            else:
-                listed += 1
-                propose(run, state, candidates(
-                    run.compiled(state.segment), price, price(run.one_by_one(state.segment))))
-                state.listed_for = tuple(run.bases[name] for name in state.segment.nodes)
-                hoped.update(state, listed=True)
-                if run.promises and run.options.gap is None and listed % LISTED == 0:
-                    before, reached = reached, hoped.enumerated()
-                    run.listed_enough = reached > before * (1 - WORTH)
-                    if run.listed_enough:
-                        return True
-    return True
+    steps = hoped or HopedSteps(run)
+
+    def opened(step: PathStep) -> int:
+        """Raises the bound of a segment, which takes less time, or enumerates its candidates."""
+        nonlocal listed, reached
+        state, own = run.by_nodes[step.nodes], step.least
+        if isinstance(own, LeastGroup) and own.bound is None and not (own.ended or stopped()):
+            _, failed = attempted("gap", partial(own.raise_price, energy, cycles, inf))
+            own.ended = own.ended or bool(failed)
+            steps.update(state, listed=False)
+            return 1
+        propose(run, state, candidates(run.compiled(state.segment), price, price(run.one_by_one(state.segment))))
+        state.listed_for = tuple(run.bases[name] for name in state.segment.nodes)
+        steps.update(state, listed=True)
+        listed += 1
+        if run.promises and run.options.gap is None and listed % LISTED == 0:
+            before, reached = reached, steps.enumerated()
+            run.listed_enough = reached > before * (1 - WORTH)
+        return 1
+    refine(steps.unlisted, opened, over=lambda: run.listed_enough or (listed > 0 and stopped()))
+    return not steps.unlisted()
 
 
 # Which candidates are evaluated.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from itertools import count
 from math import inf
 from typing import Any
 
@@ -27,6 +28,7 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.assemble import percent_above, without_bound
+from fadiff_mapper.search.lower_bound.refine import refine
 from fadiff_mapper.search.mapspace.build import MapSpace, reachable
 
 BUDGET = 20_000
@@ -44,6 +46,9 @@ TOLERANCE = _kernel.PROOF_TOLERANCE
 
 Loops = tuple[_kernel.LevelLoops, ...]
 """Temporal loops of the outermost levels, the outermost first."""
+
+OpenPart = tuple[float, int, _kernel.Scheme, Loops]
+"""A part of the map space: its bound, its number in the order of their making, and what is decided of its mappings."""
 
 
 def schemes(layer: PreparedLayer, space: MapSpace) -> _kernel.SchemeWalk:
@@ -149,38 +154,48 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     """
     value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums, room)
     walk, units = schemes(layer, space), units_below(layer, metric, limit_of(value, gap), sums)
-    heap: list[tuple[float, int, _kernel.Scheme, Loops]] = []  # bounds and parts, numbered in the order of their making
-    parts = mappings = number = 0
+    heap: list[OpenPart] = []
+    parts, mappings, numbers = 0, 0, count()
     while True:
         looked, found = core.begin_each(walk, value, SURE, units)  # for every layout
         parts += looked
-        heap += [(bound, number := number + 1, scheme, ()) for bound, scheme in found]
+        heap += [(bound, next(numbers), scheme, ()) for bound, scheme in found]
         if looked < SURE:
             break
         if SCHEME * parts >= budget or over():
             return MappingProof(value, nest, 0.0, parts, mappings)  # schemes without a bound may have any mapping
     heapq.heapify(heap)
-    spent = SCHEME * parts
+    budget -= (SCHEME - 1) * parts
     begun: _kernel.Scheme | None = None  # the scheme that the core looks at
     stuck = inf  # least bound of mappings that were left out in parts that cannot be divided
-    while heap and heap[0][0] < (limit := limit_of(value, gap)) and not over() and spent <= budget:
-        bound, _, scheme, outer = heapq.heappop(heap)
+
+    def deciding() -> list[OpenPart]:
+        """The part of the least bound, which can hold a better mapping."""
+        return heap[:1] if heap and heap[0][0] < limit_of(value, gap) and parts + mappings <= budget else []
+
+    def opened(part: OpenPart) -> int:
+        """Searches that part for the best mapping if it is small, and divides it otherwise."""
+        nonlocal value, nest, parts, mappings, begun, stuck
+        heapq.heappop(heap)
+        (bound, _, scheme, outer), limit, looked = part, limit_of(value, gap), parts + mappings
         if scheme is not begun:
             bound = max(bound, core.begin(scheme, walk.layouts(scheme)))
             begun = scheme
             if bound >= limit:
-                continue
-        whole, least, lowest, bounded, evaluated, best = core.search(outer, limit, int(min(BUDGET, budget - spent)))
-        parts, mappings, spent = parts + bounded, mappings + evaluated, spent + bounded + evaluated
+                return 1
+        whole, least, lowest, bounded, evaluated, best = core.search(outer, limit, int(min(BUDGET, budget - looked)))
+        parts, mappings = parts + bounded, mappings + evaluated
         if best is not None:
             value, nest = lowest, Nest(*best)
         if whole:
             stuck = min(stuck, max(least, bound))
-            continue
-        bounded, children = core.divided(outer, min(limit, lowest))
-        parts, spent = parts + bounded, spent + bounded
-        for below, loops in children:
-            heapq.heappush(heap, (max(below, bound), number := number + 1, scheme, (*outer, loops)))
+        else:
+            bounded, children = core.divided(outer, min(limit, lowest))
+            parts += bounded
+            for below, loops in children:
+                heapq.heappush(heap, (max(below, bound), next(numbers), scheme, (*outer, loops)))
+        return parts + mappings - looked
+    refine(deciding, opened, over=over)
     # what was left out reaches the limit, which only falls
     limit = limit_of(value, gap)
     short = [bound for bound in (stuck, *(bound for bound, *_ in heap[:1])) if bound < limit]
