@@ -81,8 +81,8 @@ none."""
 FINER = 16
 """Parts into which `_finer` divides a tile size, to try ten to twenty-three of them. Set by hand."""
 
-FURTHER = 2
-"""Layers by which an end of a group is moved at most. A limit of time."""
+FURTHER = 3
+"""Layers by which an end of a group is moved at most: those of a block of most networks. A limit of time."""
 
 
 def tile_nests(compiled: CompiledSegment) -> Iterator[TileNest]:
@@ -503,9 +503,10 @@ def reshaped(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes], 
             break
         # Layers that are one problem over all their runs in one segment, and run by run in another, differ in these.
         dims = tuple(dim for dim in carried if dim in segment.problems[-1].bounds)
+        fewer = combinations(dims, 2) if len(dims) > 2 else ()      # a shorter group may do without a loop
         single = [] if segment.key in proposed else [order for order in orders(segment, 1) if order]
         own = proposed.setdefault(segment.key, [])
-        for order in (dims, *single):
+        for order in (dims, *fewer, *single):
             if (segment.key, order) not in tried:
                 tried.add((segment.key, order))
                 own += candidates_along(compiled(segment), order, price)
@@ -523,7 +524,7 @@ def _moved(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
         for first in range(max(start - FURTHER, 0), start + FURTHER + 1):
             if segment := by_nodes.get(chain[first:stop]):
                 yield segment, dims
-        for end in range(stop - FURTHER, stop + FURTHER + 1):
+        for end in range(max(stop - FURTHER, start + 1), stop + FURTHER + 1):
             if segment := by_nodes.get(chain[start:end]):
                 if end < stop:
                     cuts = [by_nodes[nodes].cuts[dim][len(segment.links)] for dim in dims]

@@ -17,7 +17,7 @@ searched with that one, and where nothing has been compared with the first; with
 mapping.
 
 Proofs. After the first rounds of a search a short proof (`search.lower_bound.proof`) finds the best mapping of most
-tiles; where it does not end, or nothing can be proved, the search goes on.
+tiles; where it leaves a wide gap, or nothing can be proved, the search goes on.
 
 Candidates share many tiles, so that every outcome is kept for as long as the run lasts. It depends on the tile alone,
 not on searches before it, so that a resumed run comes to the same plan.
@@ -53,7 +53,7 @@ from fadiff_mapper.search.options import Effort, SearchOptions
 from fadiff_mapper.search.search_many import search_all
 
 SEARCH = SearchOptions(effort=Effort(chains=40, rounds=60, rounds_least=1, chains_agreeing=8, extra_rounds=0,
-                                     resplit_rate=0.0, proof=20_000, rounds_before_proof=2))
+                                     resplit_rate=0.0, proof=20_000, rounds_before_proof=2, proof_enough=0.1))
 """Search of a tile, set by hand: nearly all proofs look at less than a tenth of these parts and mappings, whatever the
 mapping that they begin with; without a proof, shorter searches miss the best mappings of hard tiles."""
 

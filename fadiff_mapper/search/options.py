@@ -62,6 +62,8 @@ class Effort:
     proof: int = AT_ONCE                 # Parts and mappings of a short proof after the first rounds, which ends the
                                          # search where no mapping is better; 0: none
     rounds_before_proof: int = 6         # Rounds before the short proof: after more it closes for no more layers
+    proof_enough: float = 0.0            # Gap of the short proof that ends the search: chains hardly ever find better
+                                         # mappings than a proof that has come so close
     descent: LayerDescent | None = None  # Descent whose ends the refinement starts from, for the method "gradient";
                                          # None: random mappings
 

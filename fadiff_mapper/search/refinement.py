@@ -199,7 +199,7 @@ class Refinement:
             self.chains.anneal(effort.rounds_before_proof)
             self.report()
             self.prove(effort.proof)
-            if self.proved:
+            if self.proved or (self.proof and self.proof.gap <= effort.proof_enough):
                 return
         cool(self.chains, self.out_of_time, self.report)
 

@@ -322,7 +322,9 @@ def test_next_to_a_group_lie_those_with_other_ends_and_all_of_two_neighbours() -
     every = [segment for segment in segments(network, 6) if set(segment.nodes) <= set(names)]
     by_nodes = {segment.nodes: segment for segment in every}
     groups = [(nodes, FusedGroup(tuple(FusedLayer(problem, {}) for problem in by_nodes[nodes].problems),
-                                 by_nodes[nodes].links, (TileLoop("P", 7),))) for nodes in (names[:2], names[2:4])]
+                                 by_nodes[nodes].links, loops)) for nodes, loops in (
+                                     (names[:2], (TileLoop("P", 7),)),
+                                     (names[2:4], (TileLoop("P", 7), TileLoop("Q", 7), TileLoop("C", 64))))]
     price = NetworkPrice(summed([base.whole for base in bases.values()]))
     hardware = Hardware(specs[0].arch, specs[0].tables)
     near = reshaped(groups, [names], every,
@@ -331,6 +333,7 @@ def test_next_to_a_group_lie_those_with_other_ends_and_all_of_two_neighbours() -
                for own in near.values() for one in own}
     assert names[:4] in lengths and names[1:4] in lengths and names[2:6] in lengths
     assert all(("P",) in dims for dims in lengths.values())
+    assert {("P", "Q", "C"), ("P", "Q"), ("P", "C"), ("Q", "C")} <= lengths[names[1:4]]
 
 
 def found(kept: int | None = None) -> Sequence:
