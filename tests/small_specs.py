@@ -24,8 +24,9 @@ QUICK = SearchOptions(effort=Effort(chains=24, rounds=40, extra_rounds=0))
 
 PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions in (
     ("L0", {"read": 1.0, "write": 2.0, "leak": 0.3}), ("L1", {"read": 5.0, "write": 3.0, "update": 4.0}),
-    ("L2", {"read": 50.0, "write": 70.0, "leak": 0.1}), ("MAC", {"compute": 0.5}))))
-"""Prices of three levels and the units of a design named tiny, all different."""
+    ("L2", {"read": 50.0, "write": 70.0, "leak": 0.1}), ("L3", {"read": 300.0, "write": 200.0}),
+    ("MAC", {"compute": 0.5}))))
+"""Prices of four levels and the units of a design named tiny, all different."""
 
 
 def product(**constraints: object) -> Spec:

@@ -47,12 +47,12 @@ SHAPES = UNSHARED | {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RAN
 
 
 @st.composite
-def architectures(draw: DrawFn) -> Architecture:
-    """One to three unlimited memories above an array, with fan-outs of up to 4 x 3 and 24 units at most."""
+def architectures(draw: DrawFn, most: int = 3) -> Architecture:
+    """One to `most` unlimited memories above an array, with fan-outs of up to 4 x 3 and 24 units at most."""
     bandwidth = st.sampled_from([None, 0.5, 1.25, 3.0])
     levels: list[StorageLevel] = []
     x = y = 1
-    for i in reversed(range(draw(st.integers(1, 3)))):
+    for i in reversed(range(draw(st.integers(1, most)))):
         levels.insert(0, StorageLevel(
             f"L{i}", "SRAM", x * y, x, y, word_bits=8, block_size=1, cluster_size=1, size=None,
             read_bandwidth=draw(bandwidth), write_bandwidth=draw(bandwidth), shared_bandwidth=draw(bandwidth),
@@ -64,12 +64,13 @@ def architectures(draw: DrawFn) -> Architecture:
 
 
 @st.composite
-def cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None, loops: int = 6) -> Case:
+def cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None, loops: int = 6,
+          memories: int = 3) -> Case:
     """Any mapping with at most `loops` loops of bound 2 or 3, any order, any axis, any bypass.
 
     The problem's bounds are what the loops multiply to. Every data space is kept somewhere.
     """
-    arch = draw(architectures())
+    arch = draw(architectures(memories))
     shapes = SHAPES if shapes is None else shapes
     spaces = shapes[draw(st.sampled_from(sorted(shapes)))]
     names = tuple(sorted({name for space in spaces for name in space.dimensions}))
@@ -97,9 +98,10 @@ WIDTHS = st.none() | st.builds(
 
 
 @st.composite
-def packed_cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None) -> Case:
+def packed_cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None, loops: int = 6,
+                 memories: int = 3) -> Case:
     """A case with words of some width at each level, and bits of some tensors."""
-    case = draw(cases(shapes))
+    case = draw(cases(shapes, loops, memories))
     levels = tuple(replace(level, word_bits=draw(st.sampled_from([8, 12, 32]))) for level in case.arch.levels)
     spaces = tuple(replace(space, bits=draw(WIDTHS)) for space in case.problem.dataspaces)
     return replace(case, arch=replace(case.arch, levels=levels), problem=replace(case.problem, dataspaces=spaces))
