@@ -146,8 +146,8 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
           budget: float = inf, sums: tuple[float, float] = (1.0, 1.0), room: Room | None = None) -> MappingProof:
     """Searches for a mapping that is better than a known one, until it is proved that there is none.
 
-    `unprovable` has nothing against the layer; `nest` is a mapping that is legal in the room, one row. `sums` are those
-    of the metric "share"; `room` is as of `MappingTask`. `gap` is the share by which the best mapping may exceed the
+    `unprovable` has nothing against the layer; `nest` is a mapping of the space, within all constraints, that is legal
+    in the room, one row. `sums` are those of the metric "share"; `room` is as of `MappingTask`. `gap` is the share by which the best mapping may exceed the
     least bound in the end. The proof ends with what it has once `over` is true, or when about
     `budget` parts and mappings have been looked at. Nothing is proved where these are not even all schemes, of which
     designs that leave every spatial loop free have millions.
