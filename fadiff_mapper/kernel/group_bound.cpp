@@ -52,8 +52,8 @@ struct Cuts {
 
 }  // namespace
 
-// The residencies of an operand: in no step, or from one step to the next along more and more of the loops that share
-// words of it, the innermost first. In an open order each of the loops may be the innermost one. `brought`: whether an
+// The residencies of an operand: in no step, or from one step to the next along more and more of the loops whose steps share
+// words of it, through its window or as they compute the same points, the innermost first. In an open order each of the loops may be the innermost one. `brought`: whether an
 // earlier layer may have brought it, so that it is there in a tile's room; `only`: the number of the only one to list, from 1
 // on, or 0; `last`: the smallest cuts of the last layer.
 static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* small, const LoopCut* large,
@@ -71,7 +71,7 @@ static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* sma
     Loops64 across = 0;
     for (int loop = loops - 1; loop >= 0; --loop) {
         const int dim = large[loop].dim;
-        if (dim >= 0 && layer.moves(tensor, dim) && layer.rank_of(tensor, dim).terms.size() < 2) continue;
+        if (dim >= 0 && layer.moves(tensor, dim) && layer.rank_of(tensor, dim).terms.size() < 2 && !large[loop].again) continue;
         across |= Loops64(1) << loop;
         if (listed()) found.push_back({fetched(layer, tensor, large, loops, across, false), room(across), true});
     }
@@ -197,7 +197,7 @@ static Lanes inverse_use(const Product& product, const std::array<double, KINDS>
             result *= 1 / along;
         } else {
             const LoopCut& own = large[cut];
-            const Mask alike = (own.first == own.usual()) & (own.ahead + own.behind == 0.0);
+            const Mask alike = (own.first == own.usual()) & (own.uneven == 0.0);
             const double whole = last.bounds[last_large[cut].dim];
             result *= lanes_of([&](int lane) {
                 if (!alike[lane]) return 1 / along;
@@ -569,7 +569,7 @@ struct Workspace {
 
 }  // namespace
 
-// The part of a layer's work in full tiles of the loops that cut some of its dimensions; 0 where windows make tiles differ.
+// The part of a layer's work in full tiles of the loops that cut some of its dimensions; 0 where tiles differ.
 template <typename Among>
 static Lanes full_part(const FusedLayer& layer, const FusedLayer& last, const LoopCut* small, const LoopCut* large,
                        const LoopCut* last_large, int loops, Among among) {
@@ -578,7 +578,7 @@ static Lanes full_part(const FusedLayer& layer, const FusedLayer& last, const Lo
         const LoopCut& cut = large[loop];
         if (cut.dim < 0 || !among(cut.dim)) continue;
         const Lanes steps = floor(last.bounds[last_large[loop].dim] / last_large[loop].largest());
-        const Mask alike = (cut.first == cut.usual()) & (cut.ahead + cut.behind == 0.0);
+        const Mask alike = (cut.first == cut.usual()) & (cut.uneven == 0.0);
         const Mask single = (small[loop].steps == 1.0) & (cut.steps == 1.0) & (small[loop].first == cut.first);
         const Lanes points = larger(cut.points, small[loop].points);    // with those that are computed again
         part *= select(single, 1, where(alike, smaller(steps * small[loop].first / points, 1.0)));
@@ -586,21 +586,33 @@ static Lanes full_part(const FusedLayer& layer, const FusedLayer& last, const Lo
     return part;
 }
 
-// Leaves of the smallest tiles of a loop what is certain: padding shortens the first steps and the last ones. With as
-// many steps as windows reach into padding on both sides, and one more, some step reads none of it.
-static void inner_steps(const FusedSegment& segment, int loop, Cuts& cuts) {
+// What is certain of the tiles of a loop in a box. Padding shortens the first steps and the last ones: with as many steps as
+// windows reach into padding on both sides, and one more, some step reads none of it. Behind a resizing steps differ where
+// they move on by parts of points. A loop of a single step is as good as none, without which a layer also computes the
+// points that nothing reads.
+static void certain_tiles(const FusedSegment& segment, int loop, Cuts& cuts) {
     const int count = int(segment.layers.size()), loops = cuts.loops;
+    const LoopCut &last_small = cuts.smallest(count - 1)[loop], &last_large = cuts.largest(count - 1)[loop];
     std::vector<double> reached(std::size_t(count), 0);
+    std::vector<Lanes> resized(std::size_t(count), Lanes(0));   // above 0 where steps differ for it
     for (int index = count - 2; index >= 0; --index) {
-        LoopCut& cut = cuts.small[std::size_t(index) * loops + loop];
+        LoopCut &cut = cuts.small[std::size_t(index) * loops + loop], &most = cuts.large[std::size_t(index) * loops + loop];
         if (cut.dim < 0) continue;
         const ReadSlide& slide = segment.links[index].slides[cut.dim];
+        const bool resizes = slide.shrink != 1 || slide.block != 1;
+        const int reader = segment.reader(index);
         double& own = reached[std::size_t(index)];
-        own = reached[std::size_t(segment.reader(index))]
-            + (slide.ahead > (slide.shrink > 1 || slide.block > 1 ? 0 : slide.advance) ? NEVER : slide.ahead > 0);
-        const Mask inside = cuts.largest(index)[loop].steps >= 2 * own + 1;
+        own = reached[std::size_t(reader)] + (slide.ahead > (resizes ? 0 : slide.advance) ? NEVER : slide.ahead > 0);
+        const Mask inside = most.steps >= 2 * own + 1;
         cut.needed = select(inside, cut.needed, cut.first);
         cut.later = select(inside, cut.later, smaller(cut.later, cut.first));
+        Lanes& differing = resized[std::size_t(index)];
+        differing = resized[std::size_t(reader)];
+        if (resizes) differing = select((last_small.first == last_large.first) & (floor(most.advance) == most.advance), differing, 1);
+        most.uneven = most.ahead + most.behind + differing;
+        const Lanes extent = segment.layers[std::size_t(index)].bounds[cut.dim];
+        most.first = select(last_large.steps > 1.0, most.first, extent);
+        most.later = select(last_large.steps > 1.0, most.later, extent);
     }
 }
 
@@ -783,13 +795,17 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
         }
         const Lanes spilled = order.spilled ? back : Lanes(0);
         Lanes with_any = 0;     // words from the outermost level with any units at work, or those that come in for certain
+        // whether steps that take in and give words in other proportions than they compute may differ in their units
+        const Mask mixed = (rounds > 1.0) & !(full > 0.5) & !(even > 0.5) & mask_of(ends);
         for (std::size_t share = 0; share < found[index].size(); ++share) {
             std::pair<Lanes, Lanes> words{0, 0};    // from the outermost level: all, and those that come in for certain
             Lanes cycles = larger(own.cycles, work);
             if (streams) {
                 words = product_words(space.stays, least, share, full, even);
+                if (mixed.any())
+                    words.first = select(mixed, product_words(space.stays, least, SHARES - 1, full, even).first, words.first);
                 // in tiles where blocks need not divide the lines, any units may be at work
-                const Lanes known = select(full > 0.5, full, select(even > 0.5, even, 1));
+                const Lanes known = select(full > 0.5, full, select(even > 0.5, even, where(!mixed, Lanes(1))));
                 const Lanes slower = known / AT_WORK[share] + (1 - known);
                 cycles = larger(cycles, own.units.computes / own.units.most * slower);
             } else {
@@ -864,7 +880,7 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
         }
         cut_layers(segment_, order.dims, small.lanes, retained, cuts.small.data(), true);
         cut_layers(segment_, order.dims, large.lanes, retained, cuts.large.data(), true);
-        for (int loop = 0; loop < loops; ++loop) inner_steps(segment_, loop, cuts);
+        for (int loop = 0; loop < loops; ++loop) certain_tiles(segment_, loop, cuts);
         Mask crowded;
         std::pair<Lanes, Lanes> rounds{0, 0};
         least_of(segment_, layers_, products_, home_, order, parts[0], space, crowded, rounds);

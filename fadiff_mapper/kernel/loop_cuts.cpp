@@ -24,6 +24,7 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
     cut.dim = int(found - link.theirs.begin());
     const ReadSlide& slide = link.slides[cut.dim];
     const double extent = segment.layers[index].bounds[cut.dim];
+    cut.again = after.again || slide.span > slide.stride || slide.shrink != 1 || slide.block != 1;
     cut.first = smaller(reach(slide, after.first) - slide.ahead, extent);
     const Lanes later = smaller(reach(slide, after.usual()), extent);
     const Lanes stop = reach(slide, after.distinct) - slide.ahead;    // with padding behind the last point
@@ -39,7 +40,9 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
         cut.points = every;
         cut.later = smaller(later, cut.advance);
         const Lanes most = slide.shrink == 1 && slide.block == 1 ? cut.later : later;
-        cut.steps = smaller(after.steps, larger(ceil((every - cut.first) / most), 0.0) + 1);
+        // a first tile that lies in padding has no points
+        const Lanes begun = larger(cut.first, 0.0);
+        cut.steps = smaller(after.steps, larger(ceil((every - begun) / most) + where(begun > 0.0, Lanes(1)), 1.0));
     } else {    // padding shortens the first and the last windows; even so, every point is computed at least once
         const Lanes begin = least ? smaller(after.steps, ceil(cut.ahead / cut.advance)) : Lanes(1);
         const Lanes end = least ? smaller(after.steps, ceil(cut.behind / cut.advance) + 1) : Lanes(1);
@@ -60,7 +63,7 @@ void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const
     for (int loop = 0; loop < loops; ++loop) {
         const double bound = segment.layers.back().bounds[dims[loop]];
         const Lanes size = sizes[loop];
-        cuts[(layers - 1) * loops + loop] = {dims[loop], ceil(bound / size), bound, bound, size, size, size, size, 0, 0};
+        cuts[(layers - 1) * loops + loop] = {dims[loop], ceil(bound / size), bound, bound, size, size, size, size, 0, 0, 0, false};
         for (int index = layers - 2; index >= 0; --index)
             cuts[index * loops + loop] =
                 cut_before(segment, index, cuts[segment.reader(index) * loops + loop], retained[index] >> loop & 1, least);

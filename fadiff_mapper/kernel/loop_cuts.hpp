@@ -26,6 +26,8 @@ struct LoopCut {
     Lanes needed = 1;     // points that the next layer wants in one step, at most
     Lanes advance = 1;    // points by which these move on from one step to the next
     Lanes ahead = 0, behind = 0;  // points of padding before the first one and behind the last one, of all later layers
+    Lanes uneven = 0;     // above 0 where a bound counts tiles as of different sizes
+    bool again = false;   // whether steps may compute the same points, as windows of later layers overlap
 
     Lanes usual() const { return select(steps > 1, later, first); }
     Lanes largest() const { return larger(usual(), first); }

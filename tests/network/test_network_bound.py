@@ -639,7 +639,6 @@ BELOW = {
         (1, 4, 8, 1), ALONG_ROWS)}
 
 
-@pytest.mark.xfail(strict=True, reason="the cases in bold in docs/theory/planning.md, Gap")
 @pytest.mark.parametrize("case", BELOW)
 def test_no_group_made_to_lie_below_its_bound_does(case: str, tmp_path: Path) -> None:
     made, design = BELOW[case], tmp_path / "arch.yaml"

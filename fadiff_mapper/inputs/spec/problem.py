@@ -92,8 +92,9 @@ class DataSpace:
         return tuple(extent_along(rank, tile) for rank in self.ranks)
 
 
-RankWindow = tuple[str, tuple[int, ...], tuple[int, ...]]
-"""A rank of a data space: its name, and the extents and coefficients of the rank's terms, ascending."""
+RankWindow = tuple[str, tuple[int, ...], int, tuple[int, ...]]
+"""A dimension's rank of a data space: the data space's name, the extents of the rank's terms, ascending, the dimension's
+own coefficient, and the coefficients of all terms, ascending."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +131,10 @@ class Problem:
         found: dict[str, list[RankWindow]] = {name: [] for name in self.bounds}
         for space in self.dataspaces:
             for rank in space.ranks:
-                window = (space.name, tuple(sorted(self.bounds[term.dimension] for term in rank)),
-                          tuple(sorted(term.coefficient for term in rank)))
-                for name in {term.dimension for term in rank}:
-                    found[name].append(window)
+                bounds = tuple(sorted(self.bounds[term.dimension] for term in rank))
+                coefficients = tuple(sorted(term.coefficient for term in rank))
+                for term in rank:
+                    found[term.dimension].append((space.name, bounds, term.coefficient, coefficients))
         return {name: tuple(ranks) for name, ranks in found.items()}
 
     def density(self, dataspace: str) -> Density:
