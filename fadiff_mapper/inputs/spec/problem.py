@@ -93,8 +93,8 @@ class DataSpace:
 
 
 RankWindow = tuple[str, tuple[int, ...], int, tuple[int, ...]]
-"""A dimension's rank of a data space: the data space's name, the extents of the rank's terms, ascending, the dimension's
-own coefficient, and the coefficients of all terms, ascending."""
+"""A rank of a data space as one of its dimensions sees it: the data space's name, the extents of the rank's terms,
+ascending, the dimension's own coefficient, and the coefficients of all terms, ascending."""
 
 
 @dataclass(frozen=True)

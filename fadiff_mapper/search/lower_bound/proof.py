@@ -146,11 +146,11 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
           budget: float = inf, sums: tuple[float, float] = (1.0, 1.0), room: Room | None = None) -> MappingProof:
     """Searches for a mapping that is better than a known one, until it is proved that there is none.
 
-    `unprovable` has nothing against the layer; `nest` is a mapping of the space, within all constraints, that is legal
-    in the room, one row. `sums` are those of the metric "share"; `room` is as of `MappingTask`. `gap` is the share by which the best mapping may exceed the
-    least bound in the end. The proof ends with what it has once `over` is true, or when about
-    `budget` parts and mappings have been looked at. Nothing is proved where these are not even all schemes, of which
-    designs that leave every spatial loop free have millions.
+    `unprovable` has nothing against the layer; `nest` is a mapping of the space, within all constraints, that is
+    legal in the room, one row. `sums` are those of the metric "share"; `room` is as of `MappingTask`. `gap` is the
+    share by which the best mapping may exceed the least bound in the end. The proof ends with what it has once
+    `over` is true, or when about `budget` parts and mappings have been looked at. Nothing is proved where these are
+    not even all schemes, of which designs that leave every spatial loop free have millions.
     """
     value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums, room)
     walk, units = schemes(layer, space), units_below(layer, metric, limit_of(value, gap), sums)
