@@ -1,7 +1,7 @@
 """The checkpoint of a network's run: mappings of layers and of groups' tiles in one file, so that a killed run goes on.
 
-The file is there whole or not at all. Groups are kept in the batches in which they were searched, under a hash of the
-batch, so that a resumed run comes to the plan that it would have come to. A checkpoint of another network, design,
+The file is written whole or not at all. Groups are kept in the batches in which they were searched, under a hash of
+the batch, so that a resumed run finds the same plan as an uninterrupted one. A checkpoint of another network, design,
 metric, seed or version is refused.
 """
 
@@ -34,29 +34,29 @@ from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
 
 UNFINISHED = ("searching", "interrupted", "out of time")
-"""Beginnings of a status after which a search could go on: a resumed run must not take its mapping for the answer."""
+"""First words of a status after which a search could go on: a resumed run must not take its mapping as final."""
 
 INTERVAL = 1.0
-"""Seconds between writes while layers are searched: a killed run loses no more. A plain limit."""
+"""Seconds between writes while layers are searched, the most that a killed run loses. Set by hand."""
 
 LARGEST = 2 ** 28
-"""Bytes of a checkpoint that are read: a safety limit against files that are none."""
+"""Largest checkpoint in bytes that is read: a safety limit against other files."""
 
 
 @dataclass
 class Checkpoint:
-    """The checkpoint of a run; without a file it keeps nothing."""
+    """The checkpoint of a run; nothing is kept without a file."""
 
-    file: Path | None  # the file, if any
-    head: dict[str, str]  # entries that a resumed run must have in common, see `opened`
+    file: Path | None  # None: nothing is kept
+    head: dict[str, str]  # entries that must be the same in a resumed run, see `opened`
     specs: tuple[Spec, ...]  # specs of the distinct layers
     layers: dict[str, Any] = field(default_factory=dict)  # finished layers by their index, as in the file
-    # mappings of groups' tiles by the key of their batch, as in the file
+    # mappings of the tiles of groups by the key of their batch (`batch_key`), as in the file
     groups: dict[str, Any] = field(default_factory=dict)
     written_at: float = -inf  # time of the last write, by the monotonic clock
 
     def results(self) -> list[Result | None]:
-        """The distinct layers whose search had ended, evaluated again; None for those that are missing.
+        """The distinct layers whose search had ended, evaluated again; None for layers that are missing.
 
         Raises:
             FadiffError: An entry is broken.
@@ -76,7 +76,7 @@ class Checkpoint:
         return found
 
     def keep(self, index: int, result: Result) -> None:
-        """Notes the mapping of a distinct layer whose search cannot go on, and writes every `INTERVAL` seconds."""
+        """Records a distinct layer if its search is complete; writes the file every `INTERVAL` seconds."""
         if self.file is None or result.status.startswith(UNFINISHED):
             return
         self.layers[str(index)] = {
@@ -87,8 +87,8 @@ class Checkpoint:
 
     def mapped(self, batch: str,
                groups: Sequence[FusedGroup]) -> tuple[list[FusedGroup | None], dict[str, str]] | None:
-        """The groups of a batch (`batch_key`) with mappings for all their tiles, None for one without, and the best
-        strategies known after its search; None where the batch is not known.
+        """The groups of a batch (`batch_key`) with mappings for all tiles, and the best strategies known after its
+        search. A group without a legal mapping is None; the answer is None where the batch is not in the checkpoint.
 
         Raises:
             FadiffError: An entry is broken.
@@ -109,8 +109,8 @@ class Checkpoint:
             raise self._broken("groups", batch) from None
 
     def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None], strategies: dict[str, str]) -> None:
-        """Writes the mappings of a batch whose search has ended, None for a group without, and the best strategies
-        known then, so that a resumed run goes on with them."""
+        """Writes the mappings of a batch whose search has ended, and the best strategies known then, from which a
+        resumed run goes on. `groups`: None for a group without a legal mapping."""
         if self.file is None:
             return
         arch = self.specs[0].arch
@@ -120,7 +120,7 @@ class Checkpoint:
         self.write()
 
     def write(self) -> None:
-        """Writes all that is known, if there is a file and anything is known."""
+        """Writes all mappings to the file, if there are a file and mappings."""
         if self.file is None or not (self.layers or self.groups):
             return
         text = json.dumps({**self.head, "layers": self.layers, "groups": self.groups}) + "\n"
@@ -128,26 +128,26 @@ class Checkpoint:
         self.written_at = time.monotonic()
 
     def _broken(self, *keys: str) -> FadiffError:
-        """The error for an entry that no run has written; `keys` lead to it."""
+        """The error for an entry, at the path `keys`, that no run can have written."""
         return self._where(*keys).error("the entry is not whole", "what a run wrote; remove the file to start anew")
 
     def _where(self, *keys: str) -> Where:
-        """The place of an entry."""
+        """The position of an entry in the file, for messages."""
         return Where(str(self.file), None, ".".join(keys))
 
 
 def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], options: SearchOptions, compared: bool) -> str:
-    """Hashes a batch of groups, without their mappings, the network's sums, and how these are searched: the options,
-    and whether strategies are compared."""
+    """The hash of all that decides the mappings of a batch: groups without mappings, energy and cycles of the network
+    (`sums`), the options of the search, and whether strategies are compared."""
     return _digest([groups, sums, options.as_dict(), compared])
 
 
 def _digest(content: Any) -> str:
-    """The SHA-256 of a value as JSON, with every field; entries by shape, as of mappings of tiles, are left out."""
+    """The SHA-256 of a value as JSON, with every field; mappings by tile shape are left out."""
     def plain(value: Any) -> Any:
         if is_dataclass(value):
             return {part.name: getattr(value, part.name) for part in fields(value)}
-        return sorted(value) if isinstance(value, frozenset) else str(value)    # sets have another order in each run
+        return sorted(value) if isinstance(value, frozenset) else str(value)    # sets differ in order
 
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=plain, skipkeys=True).encode()).hexdigest()
 

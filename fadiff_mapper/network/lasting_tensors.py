@@ -2,15 +2,15 @@
 
 Problem. Between two groups of a plan, or layers by themselves, a tensor goes to the outermost level and comes back. If
 the home has room for all of it, it may stay there instead, from the group that makes it to the last one that reads it.
-It takes its room from all groups that run meanwhile, so that the choice depends on what they are.
+All groups that run meanwhile have less room, so that the choice of tensors depends on the choice of groups.
 
 Method. A *lasting tensor* lies whole in the only level that can be a home. The best cover of a row of layers
-(`fusion.prices`) is a shortest path over the layers; here its states also say which tensors lie in the home, and each
-group, or layer by itself, comes in versions: which lasting tensors it finds there, which it leaves there, and how much
-room all of them take. A version is estimated as the group without the words that it neither reads from the outermost
-level nor writes there. As in `planning`, the plan that would be best if estimates held is evaluated exactly, again and
-again, until it consists of evaluated versions. Groups that share lasting tensors run one right after the other, so no
-other layer may have to run in between.
+(`fusion.prices`) is a shortest path over the layers. Here its states also say which tensors lie in the home. Each
+group, or layer by itself, has several versions, which differ in the lasting tensors found in the home, in those left
+there, and in the room of all. The estimate of a version is the cost of the group less the words that are no longer read
+from or written to the outermost level. As in `planning`, the plan that would be best if estimates held is evaluated
+exactly, again and again, until it consists of evaluated versions. Groups that share lasting tensors run one right after
+the other, so no other layer may have to run in between.
 
 The bound on all plans (`network_bound`) is a shortest path over the same states (`row_steps`).
 """
@@ -39,14 +39,14 @@ from fadiff_mapper.workload import OperatingPoint, Workload
 class LastingTensor:
     """A tensor that may lie whole in the home from group to group."""
 
-    maker: int  # position in its row of the layer that makes it; -1: it comes from outside the row
+    maker: int  # position in the row of the layer that writes the tensor; -1: the tensor comes from outside the row
     readers: tuple[tuple[int, str], ...]  # positions of the layers that read it, in order, each with its data space
-    elements: int  # of all runs together
-    room: int  # words of the home that it takes
+    elements: int  # elements of all runs together
+    room: int  # words of the home that the tensor occupies
 
     @property
     def last(self) -> int:
-        """Position of its last reader."""
+        """Position in the row of the last layer that reads the tensor."""
         return self.readers[-1][0]
 
 
@@ -59,8 +59,8 @@ class LastingRow:
 
     @cached_property
     def coming(self) -> list[list[int]]:
-        """Numbers of the tensors that may come to the home with each layer: its output, and what it reads from outside
-        of the row."""
+        """For each layer the numbers of the tensors that may enter the home while it runs: its output, and operands
+        from outside the row."""
         found: list[list[int]] = [[] for _ in self.names]
         for number, tensor in enumerate(self.tensors):
             for position in [tensor.maker] if tensor.maker >= 0 else [reader for reader, _ in tensor.readers]:
@@ -69,11 +69,11 @@ class LastingRow:
 
 
 def lasting_rows(workload: Workload, hardware: Hardware, specs: Mapping[str, Spec]) -> list[LastingRow]:
-    """All rows of layers of a network, of which `specs` has every layer on the design, by name.
+    """All rows of layers of a network with their lasting tensors; `specs`: every layer on the design, by name.
 
-    A tensor may stay if one layer makes it and another one reads it, as it is, with no other reader; or if it comes
-    from outside the row and several layers read it. All of it fits into the home, and no constraint of its layers
-    stands against it. Designs on which several levels could be homes have none.
+    A tensor may last if one layer makes it and a single other one reads it unchanged, or if it comes from outside the
+    row and several layers read it. The home must have room for the whole tensor, and the constraints of its layers must
+    allow it there. Designs with several possible homes have no rows.
     """
     if len(homes(hardware)) != 1:
         return []
@@ -107,8 +107,8 @@ def lasting_rows(workload: Workload, hardware: Hardware, specs: Mapping[str, Spe
 
 
 def _may_lie(spec: Spec, name: str, home: int) -> bool:
-    """Whether the constraints of a layer let all of a tensor lie in the home, and nowhere between it and the outermost
-    level. An output goes there as an intermediate of a group does, which no bypass forbids."""
+    """Whether the constraints of a layer let a whole tensor lie in the home and in no level between home and outermost
+    level. Bypassing the home forbids operands only: an output lies there as an intermediate of a group does."""
     space, (own, *between, outermost) = space_of(spec.problem, name), spec.constraints.levels[home:]
     fixed = [(dim, factor) for level in (*between, outermost)
              for dim, factor in (*level.temporal.fixed.items(), *level.temporal.minimum.items())]
@@ -120,12 +120,12 @@ def _may_lie(spec: Spec, name: str, home: int) -> bool:
 class Residents:
     """Lasting tensors that lie in the home while a part of a plan runs, a group or a layer by itself."""
 
-    after: frozenset[int]  # those that lie there for later parts, by their number in the row
-    operands: frozenset[tuple[int, str, bool]]  # of its layers, each with whether it is there already
-    made: bool  # whether the output of the part is one
-    room: int  # words of the home that all of them take
-    read: int  # elements that the part finds there
-    written: int  # elements of its output
+    after: frozenset[int]  # numbers in the row of the tensors that stay for later parts
+    operands: frozenset[tuple[int, str, bool]]  # layer of the part, operand, whether already in the home
+    made: bool  # whether the output of the part is a lasting tensor
+    room: int  # words of the home that all lasting tensors occupy
+    read: int  # elements that the part reads from the home instead of the outermost level
+    written: int  # elements of the output, if it lasts
 
 
 NOBODY = Residents(frozenset(), frozenset(), False, 0, 0, 0)
@@ -133,8 +133,8 @@ NOBODY = Residents(frozenset(), frozenset(), False, 0, 0, 0)
 
 
 def residents(row: LastingRow, place: range, there: frozenset[int], usable: float) -> Iterator[Residents]:
-    """What may lie in the home, of so many usable words, while the layers at a place of a row run as one part; `there`:
-    numbers of the tensors that lie in the home before."""
+    """All choices of lasting tensors while the layers at a place of a row run as one part. `there`: numbers of the
+    tensors in the home before; `usable`: usable words of the home."""
     tensors = row.tensors
     kept = {number for number in there if tensors[number].last >= place.stop}
     new = sorted({number for position in place for number in row.coming[position] if number not in there
@@ -149,14 +149,14 @@ def residents(row: LastingRow, place: range, there: frozenset[int], usable: floa
         operands = set()
         for number in {*found, *left}.difference(made):
             own = [(reader - place.start, operand) for reader, operand in tensors[number].readers if reader in place]
-            operands |= {(*each, number in there or each != own[0]) for each in own}    # the first one brings it
+            operands |= {(*each, number in there or each != own[0]) for each in own}    # its first reader fetches it
         yield Residents(frozenset({*kept, *left}), frozenset(operands), bool(made), room,
                         sum(tensors[number].elements for number in found),
                         sum(tensors[number].elements for number in made))
 
 
 State: TypeAlias = tuple[int, frozenset[int], float]
-"""How many layers of a row have run, the tensors that lie in the home, and the position up to which these may last."""
+"""Layers of a row that have run, tensors in the home, and the position by which the last part that shares them ends."""
 
 NEW_ROW: State = (0, frozenset(), 0)
 """The state before the first layer of a row."""
@@ -173,11 +173,11 @@ class RowStep:
 
 def row_steps(row: LastingRow, parts: Container[tuple[str, ...]], in_one_go: Container[tuple[str, ...]],
               usable: float) -> Iterator[RowStep]:
-    """All steps from the first layer of a row behind the last one; those that lead to a state before those from there.
+    """All steps on paths through a row of layers; a step into a state comes before all steps from that state.
 
-    Parts that share lasting tensors run one right after the other, at most as far as layers that can run `in_one_go`
-    (`LONGEST` at most) from the first of them. The longest ones count as without end, so that long rows have few
-    states. `parts`: the layers of each part, every single layer among them; `usable`: words of the home.
+    Parts that share lasting tensors run one right after the other, within layers from the first of them that can run
+    `in_one_go` (at most `LONGEST`). Where `LONGEST` layers can, the limit is dropped, so that long rows have few
+    states. `parts`: the layers of each part, every single layer included; `usable`: usable words of the home.
     """
     names = row.names
     states: list[dict[State, None]] = [{NEW_ROW: None}, *({} for _ in names)]
@@ -196,43 +196,43 @@ def row_steps(row: LastingRow, parts: Container[tuple[str, ...]], in_one_go: Con
                         after: State = stop, own.after, 0
                     elif stop < last:
                         after = stop, own.after, last
-                    else:   # no part can follow that finds these tensors
+                    else:   # no later part may read these tensors
                         continue
                     states[stop][after] = None
                     yield RowStep(before, after, own)
 
 
 VersionKey: TypeAlias = tuple[int, frozenset[tuple[int, str, bool]], bool, int]
-"""The identity of a part, the operands of its layers that are lasting tensors with whether each is there already,
-whether its output is one, and the room of all."""
+"""The identity of a part, its operands that are lasting tensors (see `Residents.operands`), whether its output is a
+lasting tensor, and the words that all lasting tensors occupy."""
 
 
 @dataclass(frozen=True)
 class PlanPart:
-    """A group, or a layer by itself as a group of one layer, with mappings; equal ones of a network share one."""
+    """A group, or a layer by itself as a group of one layer, with mappings; equal parts share one object."""
 
     candidate: Candidate  # with its exact energy and cycles
-    inside: float  # cycles that it needs on the chip at least, as is estimated
+    inside: float  # estimate of the least cycles inside of the outermost level
     evaluated: EvaluatedGroup | None  # None for a layer by itself
 
 
 @dataclass(frozen=True)
 class PartVersion:
-    """A part of a plan with lasting tensors, at its place in a row; without any, the part as it is."""
+    """A part of a plan with lasting tensors, at its place in a row, or the part without any."""
 
     part: PlanPart
-    nodes: tuple[str, ...]  # its layers
+    nodes: tuple[str, ...]  # names of its layers
     step: RowStep
-    point: OperatingPoint  # as estimated, or exact without lasting tensors
+    point: OperatingPoint  # an estimate; exact without lasting tensors
 
     @property
     def key(self) -> VersionKey:
-        """By which equal versions share an evaluation."""
+        """The key under which equal versions share one exact evaluation."""
         own = self.step.residents
         return id(self.part), own.operands, own.made, own.room
 
     def group(self, level: str) -> FusedGroup:
-        """The group of this version, with the mappings of its part, which may not suit it; the home is given."""
+        """The group of this version with a home; it takes the mappings of its part, which may not be legal here."""
         own, group = self.step.residents, self.part.candidate.group
         layers, stay = list(group.layers), Stay(level, frozenset(loop.dim for loop in group.loops))
         for index, operand, there in sorted(own.operands):
@@ -246,7 +246,7 @@ class PartVersion:
 
 @dataclass
 class LastingCover:
-    """All rows of layers of a network, with all that may be part of their covers."""
+    """All rows of layers of a network, with all groups and layers that may cover them."""
 
     rows: Sequence[LastingRow]
     parts: Mapping[tuple[str, ...], Sequence[PlanPart]]
@@ -255,12 +255,12 @@ class LastingCover:
     costs: WordCosts
     # versions with lasting tensors evaluated so far; None for one that cannot run
     exact: dict[VersionKey, EvaluatedGroup | None] = field(default_factory=dict)
-    # energy and cycles of evaluated versions, by their keys without the room of all
+    # energy and cycles of evaluated versions, by key without the occupied words
     alike: dict[Hashable, OperatingPoint] = field(default_factory=dict)
 
     @cached_property
     def versions(self) -> list[list[PartVersion]]:
-        """For each row the versions of all parts, those that lead to a state before those from there."""
+        """The versions of all parts for each row; a version into a state comes before all versions from that state."""
         found: list[list[PartVersion]] = [[] for _ in self.rows]
         usable = inf if self.home.usable is None else self.home.usable
         for row, versions in zip(self.rows, found, strict=True):
@@ -275,16 +275,16 @@ class LastingCover:
         return found
 
     def unknown(self, version: PartVersion) -> bool:
-        """Whether a version has an estimate only."""
+        """Whether a version has not been evaluated exactly."""
         return version.step.residents.room > 0 and version.key not in self.exact
 
     def learn(self, found: Mapping[VersionKey, EvaluatedGroup | None]) -> None:
-        """Notes evaluated versions."""
+        """Records the exact cost of versions; None for a version that cannot run."""
         self.exact |= found
         self.alike |= {key[:-1]: outcome.point for key, outcome in found.items() if outcome}
 
     def hoped(self, version: PartVersion) -> OperatingPoint:
-        """Energy and cycles of a version not evaluated: as estimated, or as known beside other words in the home."""
+        """Expected cost of a version that is not evaluated: exact with other words in the home, else the estimate."""
         return self.alike.get(version.key[:-1], version.point)
 
     def crowded(self, version: PartVersion) -> bool:
@@ -293,7 +293,7 @@ class LastingCover:
         return usable is not None and max(resident_words(group, layer_steps(group), self.home)) >= usable
 
     def cover_parts(self, cover: Sequence[PartVersion]) -> list[CoverPart[Any]]:
-        """The groups of a cover; of those that are not evaluated the estimates."""
+        """The groups of a cover with exact cost, or with an estimate where there is none."""
         found: list[CoverPart[Any]] = []
         for version in cover:
             if self.unknown(version):
@@ -303,9 +303,9 @@ class LastingCover:
         return found
 
     def best(self, price: NetworkPrice, hopeful: bool = True) -> list[PartVersion]:
-        """The cheapest cover at some prices, with the estimates of versions that are not evaluated, or without."""
+        """The cheapest cover at some prices; `hopeful`: estimates count for versions that are not evaluated."""
         def at(version: PartVersion) -> float:
-            """The price of a version; infinite for one that cannot run, or of which nothing else is hoped."""
+            """The price of a version; infinite if it cannot run, or is not evaluated and estimates do not count."""
             if self.unknown(version):
                 return price(self.hoped(version)) if hopeful else inf
             outcome = self.exact.get(version.key, version)
@@ -324,7 +324,7 @@ class LastingCover:
 
 
 def runs_of(cover: Sequence[PartVersion]) -> list[tuple[str, ...]]:
-    """The layers of the groups of a cover, those that share lasting tensors together."""
+    """The layers of each group of a cover; groups that share lasting tensors are joined."""
     found = list[tuple[str, ...]]()
     for version in cover:
         found.append((found.pop() if version.step.before[1] else ()) + version.nodes)

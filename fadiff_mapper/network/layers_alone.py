@@ -13,10 +13,10 @@ from fadiff_mapper.network.result import EvaluatedGroup, LayerAlone
 
 
 def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) -> tuple[LayerAlone, ...]:
-    """Why every layer outside of the groups of a plan is in none, in the order of the network.
+    """The reason of every layer outside the groups of a plan, in the order of the network.
 
-    Where planning evaluated no group with a layer, the smallest ones are estimated once more, however dear: none fits
-    on the chip, or none saves anything.
+    If planning evaluated no group with a layer, its smallest groups are estimated once more, whatever they cost, to see
+    whether none fits on the chip or none saves anything.
     """
     price = run.price
     fused = {name for part in plan for name in part.nodes}
@@ -28,11 +28,11 @@ def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) ->
     estimated: dict[Hashable, float] = {}
 
     def change(nodes: Sequence[str], together: float) -> float:
-        """The price of some layers as a group, as a part of their price one by one, less 1."""
+        """The price of layers as a group over their price one by one, minus 1."""
         return together / sum(price(run.alone[name]) for name in nodes) - 1
 
     def estimate(nodes: tuple[str, ...], segment: Segment) -> tuple[float, tuple[str, ...]]:
-        """The change by the best group of tiles in any size, infinite where none fits."""
+        """The change by the best group, with any tile sizes; infinite where no group fits."""
         if segment.key not in estimated:
             found = candidates(run.compiled(segment), price, inf)
             estimated[segment.key] = min((price(candidate.estimate) for candidate in found), default=inf)
@@ -60,7 +60,7 @@ def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) ->
             return "not in one go", "its neighbours pass their tiles to other layers, or wait for layers in between"
         if run.over():
             return "no time", "planning ended before groups with it were evaluated"
-        # pairs with a neighbour; a layer that makes a second operand is in larger groups only
+        # pairs with a neighbour, or larger groups for a layer that makes a second operand
         smallest = min(len(nodes) for nodes, _ in around[name])
         least, nodes = min(estimate(nodes, state.segment) for nodes, state in around[name] if len(nodes) == smallest)
         if least == inf:

@@ -5,11 +5,11 @@ Decoded, its plan is only as good as that model. Here the descent proposes, and 
 
 Method, in the order of `plan_network`:
 
-1. Every distinct layer is mapped by itself (`search`). Factors must divide bounds, so that 7 x 7 points or 197
-   tokens fill few units side by side, where tiles of a fused group, problems of their own, would fill the array: one
-   of 4 points and one of the 3 that are left. Layers with bounds rounded up to numbers with many divisors are mapped
-   for speed (`padded_layers`), for the estimates of groups alone. Short proofs find the mappings with which the layers
-   one by one have the least EDP (`one_by_one`).
+1. Every distinct layer is mapped by itself (`search`). Factors must divide bounds, so a layer of 7 x 7 points or 197
+   tokens keeps few units busy, while tiles of a fused group could fill the array: 7 points may be cut into 4 and 3.
+   Estimates of groups therefore also use layers whose bounds are rounded up to numbers with many divisors, mapped for
+   speed (`padded_layers`). Short proofs find the mappings with which the layers one by one have the least EDP
+   (`one_by_one`).
 2. With the method "gradient", tiling factors of all layers and one sigma per link are descended together, from these
    mappings (`gradient.network_descent`, FADiff eqs. 13 to 26).
 3. Candidates for fused groups come from enumeration (`fusion.candidates`) and from the descent. Groups that could be in
@@ -57,8 +57,8 @@ from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.workload import Workload
 
 AMPLE_S = 0.4
-"""Seconds of processor time for each layer that a limit must leave for full effort, which takes a part
-of them: what is left is for fused groups. Set by hand."""
+"""Seconds of processor time for each layer that a time limit must leave for full effort, which uses a part of them and
+leaves the rest to fused groups. Set by hand."""
 
 
 @rare_collections()
@@ -73,17 +73,16 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     Args:
         workload: The network.
         specs: The design with every distinct problem of the network, in the order of `workload.distinct()`.
-        options: Options of the search, in range (`options.check`).
-        mapped: The mapping of every distinct layer by itself, where the caller has searched them with the options of
-            `options.layer_search`; empty: they are searched here.
+        mapped: The mapping of every distinct layer by itself, from a search with the options of
+            `options.layer_search`; empty: layers are searched here.
         checkpoint_file: As for `api.map_network`.
         on_progress: As for `api.map_network`.
-        clock: When to come to an end; None: with the time limit of the options, from now on.
+        clock: The clock that ends the search; None: the time limit of the options, from now on.
         descent: The descent of the method "gradient"; None for other methods.
 
     Raises:
         FadiffError: A layer without a legal mapping, or a checkpoint of another network, design or version.
-        OutOfTime: There was no time for a mapping of every layer.
+        OutOfTime: Time was over before every layer had a mapping.
     """
     other_reads(workload, specs[0])  # an operation that no compute unit can do is refused before any search
     sparse = sparse_tensors(specs) if options.fuse else ()
@@ -96,9 +95,9 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     results = tuple(_layer_mappings(workload, specs, options, clock, saved, mapped))
     ample = clock.left() * options.workers > AMPLE_S * len(results) and not clock.over()
     layers: Sequence[LeastLayer] = ()
-    if ample and not (mapped or options.calibration):   # the caller of a given mapping has its own bounds
+    if ample and not (mapped or options.calibration):   # a caller that gives mappings has bounds, too
         results = tuple(with_lower_bounds(results, options.metric, clock.over))
-        budget = AT_ONCE if options.fuse or options.gap is None else inf    # else the time is for fused groups
+        budget = AT_ONCE if options.fuse or options.gap is None else inf    # else fused groups get the time
         proofs = [layer_proof(result.spec, result.mapping, budget, clock.over) for result in results]
         layers = [proof.least(bound.energy, bound.delay, bound.edp)
                   for proof, result in zip(proofs, results, strict=True) if (bound := result.bound)]
@@ -118,7 +117,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         padded = padded_layers(results, light, clock.over)
     run = PlanningRun(workload, options, results, padded, descended, clock, saved, on_progress, layers)
     run.note("layers")
-    # the caller of a given mapping has reasons and bounds of its own
+    # a caller that gives mappings has its own reasons and bounds
     planned, explained = options.fuse and not run.over(), not mapped
     groups = planned_groups(run, bounded=explained) if planned else ()
     apart = layers_alone(run, groups) if planned and explained else ()
@@ -129,7 +128,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         status += "; no layers are fused: the calibration was measured on layers by themselves"
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
-    if run.cut or options.calibration or sparse_tensors(specs):     # the layers alone have bounds
+    if run.cut or options.calibration or sparse_tensors(specs):     # only single layers have bounds
         run.results = run.results if mapped else tuple(with_lower_bounds(run.results, options.metric, run.late))
     elif not (mapped or run.bounded):
         begin_bounds(run, run.late)
@@ -141,8 +140,8 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
 
 def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
                     saved: Checkpoint, mapped_before: Sequence[Result]) -> list[Result]:
-    """The best mapping of every distinct layer by itself, searched in the order of their multiply-accumulates, which
-    weigh most where time runs out."""
+    """The best mapping of every distinct layer by itself; layers with most multiply-accumulates are searched first, as
+    they matter most where time runs out."""
     calibrated = options.calibration is not None    # the checkpoint keeps mappings that the exact model chose
     known: list[Result | None] = list(mapped_before) or (
         [None] * len(specs) if calibrated else saved.results())
@@ -152,7 +151,7 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     limited = clock.limit is not None
     deadline = time.monotonic() + clock.left() + GRACE_S if limited else None
     ample = clock.left() * options.workers > AMPLE_S * len(missing)
-    # a resumed run has no proofs of the searches before it, and a time limit leaves bounds to the end
+    # a checkpoint keeps no proofs; with a time limit, bounds come last
     bounds = not (limited or saved.file)
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
@@ -168,20 +167,20 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
 
 def padded_layers(results: Sequence[Result], options: SearchOptions,
                   stopped: Callable[[], bool]) -> list[list[Result]]:
-    """Maps layers, also with padded bounds, for speed inside of the outermost level: tiles can fill units that a layer
-    by itself leaves idle.
+    """Maps layers, also with padded bounds, for the least cycles inside the outermost level: tiles of a group may keep
+    units busy that the layer by itself leaves idle.
 
     Searches end early once `stopped`.
 
     Returns:
-        For each layer its own fastest mapping and those of its padded problems: of that with all bounds padded that
-        units may divide, and of those with one of them padded, as a group may cut one dimension alone. Fewer where
-        bounds need no padding, or where the constraints leave a padded problem without a legal mapping.
+        For each layer its fastest mapping, and the fastest mappings of its padded problems: with all bounds padded that
+        spatial loops may divide, and with one of them padded, as a group may cut a single dimension. Fewer where bounds
+        need no padding, or where the constraints leave a padded problem without a legal mapping.
     """
     specs = []
     for index, result in enumerate(results):
         *inner, outermost = result.spec.arch.levels
-        # where words from outside hold a layer up, its mappings would have no use for more units
+        # a layer limited by outside bandwidth would gain nothing from more units
         unlimited = replace(outermost, read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None)
         spec = replace(result.spec, arch=replace(result.spec.arch, levels=(*inner, unlimited)))
         bounds = spec.problem.bounds
@@ -207,12 +206,12 @@ def padded_layers(results: Sequence[Result], options: SearchOptions,
 
 
 def padded(bound: int) -> int:
-    """The least number from a bound on that is a power of two, or three times one."""
+    """The least number, at least the bound, that is a power of two or three times a power of two."""
     return min(odd << max(-(-bound // odd) - 1, 0).bit_length() for odd in (1, 3))
 
 
 def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:
-    """The tensors for which no fused group is planned, by problem: those with a density, or all on a sparse design."""
+    """The tensors, by problem, that rule out fused groups: tensors with a density, or all on a sparse design."""
     names = {f"{name} of {spec.problem.name}" for spec in specs for name in (
         spec.problem.dataspace_names() if spec.sparse and spec.sparse.applied else spec.problem.densities)}
     return tuple(sorted(names))

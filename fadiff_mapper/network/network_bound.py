@@ -1,4 +1,4 @@
-"""The least that any plan of a network can cost, so that a plan comes with a proven gap.
+"""A lower bound on the cost of every plan of a network, which gives a plan a proven gap.
 
 Class of plans. Every layer runs by itself, in any mapping within the design's constraints, or in a fused group of
 layers that follow one another in a chain, as `fusion` evaluates it: any shared loops with tiles of any sizes, even and
@@ -11,20 +11,20 @@ chip between all of these (`lasting_tensors`).
 
 Layers by themselves are bounded by `search.lower_bound`, and `search.lower_bound.proof` proves their least prices.
 
-Groups. Each segment has a bound of its own (`LeastGroup`): a set of points of energy and cycles, of which every group
-of the segment is above one. It begins with a single point: what each layer costs on the chip at least, and each word
-from and to the outermost level once. Where the price of a segment matters, branch and bound over its loops, tile sizes
-and residencies divides the groups further (`kernel/group_bound.hpp`). Designs on which several levels could be homes,
-layers whose elements are no whole words in the home or the outermost level, and segments with scores that a mask hides
-keep the single point. A segment that finds or leaves lasting tensors has a bound for each choice of them.
+Groups. Each segment has a bound of its own (`LeastGroup`): a set of points of energy and cycles; every group of the
+segment costs at least as much as one of them. At first it is a single point: what each layer costs on the chip at
+least, and each word once from or to the outermost level. Where the price of a segment matters, branch and bound over
+loops, tile sizes and residencies divides its groups further (`kernel/group_bound.hpp`). The single point remains on
+designs with several possible homes, for layers whose elements are no whole words in the home or the outermost level,
+and for segments with scores that a mask hides. A segment has a bound for each choice of lasting tensors.
 
-Networks. At prices per pJ and per cycle, the cheapest plan is a shortest path through every chain, over layers by
-themselves and segments, whose states say which tensors lie in the home; what the plans of a network can reach lies
-above the line of this least price. The segments on the path are divided, its layers by themselves proved, and the path
-is found again, until nothing on it is open, or its price hardly rises: best first, as no other part can be in a cheaper
-plan. The least product of energy and cycles above the lines for several prices is at one of the corners of the polygon
+Networks. At given prices per pJ and per cycle, the cheapest plan is a shortest path through every chain, over layers by
+themselves and segments; the states say which tensors lie in the home. In the plane of energy and cycles all plans lie
+above the line of this least price. The segments on the path are divided, its layers by themselves are proved, and the
+path is found again, best first, until nothing on it is open or its price hardly rises: no other part can be in a
+cheaper plan. The least product of energy and cycles above the lines for several prices lies at a corner of the polygon
 that they enclose. The corner with the least product is cut off by the line that is tangent to its hyperbola, until a
-line passes through it: a cutting-plane method for the convex hull of all plans.
+line passes through the corner: a cutting-plane method for the convex hull of all plans.
 """
 
 from __future__ import annotations
@@ -64,49 +64,48 @@ from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.workload import OperatingPoint, Workload
 
 SLACK = 1 - 4e-9
-"""Factor on the bound: proofs leave a billionth to each of two shares, and sums may differ in their last bits."""
+"""Factor on the bound: proofs may be off by a billionth in each of two shares, and sums in their last bits."""
 
 TANGENT, MOST_LINES = 1e-6, 200
-"""The part of the least price by which a corner may lie below its own tangent, as more lines gain no more; and lines at
-most, where plans trade energy against cycles all along a hyperbola: a limit of time."""
+"""Share of the least price by which a corner may lie below its own tangent, as further lines gain no more; most lines,
+for plans that trade energy against cycles along a whole hyperbola: a limit of time."""
 
 LOOPS = 5
-"""Loops of a group at most that are divided by order: 120 orders. A limit of time."""
+"""Most loops of a group that are divided in every order (120 orders). A limit of time."""
 
 MOST_WORK = 800_000
-"""Layers of parts of groups, eight parts side by side, and parts and mappings of layers by themselves that are looked
-at unless a gap is asked for: a limit of time."""
+"""Work of the bound unless a gap is asked for, a limit of time: layers of parts of groups, eight parts side by side,
+and parts and mappings in the proofs of layers by themselves."""
 
 PATIENCE, RISE = 80_000, 3e-3
-"""Parts of groups for which the least price of all plans has to rise by a share, or it is left there, unless a gap is
-asked for: a bound that rises so slowly closes little of the gap in any time."""
+"""Parts of groups within which the least price of all plans must rise by a share, unless a gap is asked for: a slower
+rise closes little of the gap in any time."""
 
 WORK, RAISED = 2_000, 1e-2
-"""Layers of parts of one segment's groups that are bounded before the path is found again; and the part by which the
-price of the segment is raised at least until then. Set by hand."""
+"""Layers of parts of one segment's groups that are bounded before the path is found again, and the least share by which
+the segment's price shall rise until then. Set by hand."""
 
 
 PriceProof = Callable[[tuple[float, float]], MappingProof]
-"""Proves the least price of a layer in a network with these sums of energy and cycles; infinite ones do not count."""
+"""Proves the least price of a layer at energy and cycles of the network; an infinite sum does not count."""
 
 
 @dataclass(frozen=True)
 class LeastLayer:
-    """Values that no mapping of a layer undercuts in one run, and a proof of its least price."""
+    """Lower bounds on the cost of one run of a layer, in any mapping."""
 
     energy_pj: float
     cycles: float
-    edp: float = 0.0  # pJ * cycles; may exceed the product of the other two
-    proof: PriceProof | None = None     # of the least price
+    edp: float = 0.0  # pJ * cycles; may exceed energy times cycles
+    proof: PriceProof | None = None     # proves the least price
     proved: dict[tuple[float, float], MappingProof] = field(default_factory=dict)   # by prices per pJ and per cycle
 
     def price(self, energy: float, cycles: float) -> float:
-        """The least price at prices per pJ and per cycle: of all points with this energy, these cycles, this product,
-        and these proved prices.
+        """The least price at prices per pJ and per cycle that all bounds imply: energy, cycles, EDP and proved prices.
 
-        Along the hyperbola of the product the price is least where both shares are equal. A proved price counts in the
-        largest part whose prices per pJ and per cycle are within those asked for; the rest of these is charged for the
-        least energy and the least cycles.
+        On the hyperbola of the EDP the price is least where energy and cycles cost the same. A proved price is scaled
+        until its prices per pJ and per cycle are within the given ones; the rest is charged on the least energy and the
+        least cycles.
         """
         least = energy * self.energy_pj + cycles * self.cycles
         if energy and cycles and self.edp > self.energy_pj * self.cycles:
@@ -119,12 +118,12 @@ class LeastLayer:
         return least
 
     def open_at(self, energy: float, cycles: float) -> bool:
-        """Whether a proof may raise the least price; none does where an earlier one did not get through all schemes."""
+        """Whether a proof may raise the least price; not where an earlier proof did not get through all schemes."""
         return (self.proof is not None and (energy, cycles) not in self.proved
                 and all(proof.least for proof in self.proved.values()))
 
     def raise_price(self, energy: float, cycles: float, goal: float) -> int:
-        """Proves the least price, however high the goal; returns how many parts and mappings were looked at."""
+        """Proves the least price, whatever the goal; returns the number of parts and mappings that the proof took."""
         assert self.proof
         proof = self.proved[energy, cycles] = self.proof(_sums(energy, cycles))
         return proof.parts + proof.mappings
@@ -132,26 +131,26 @@ class LeastLayer:
 
 @dataclass
 class LeastGroup:
-    """Values that no group of a segment undercuts, all repeats together: a single point, and those of all its parts.
+    """Lower bounds on the cost of every group of a segment, all repeats together: a single point, then a set of parts.
 
-    A layer that finds or leaves lasting tensors is a group, too: by itself it costs at most their words more.
+    A layer with lasting tensors counts as a group, too; it saves at most the words of these tensors.
     """
 
     segment: Segment
     point: OperatingPoint
-    # of one run of a single layer with these words, and of the words of all runs
+    # bound on one run of a single layer without lasting tensors, and the most that these save in all runs
     with_words: tuple[LeastLayer, OperatingPoint] | None = None
     operators: OperatingPoint = NOTHING     # between its layers, on compute units
-    parts: Callable[[], GroupBound | None] = lambda: None   # how the groups are divided; None: no further
+    parts: Callable[[], GroupBound | None] = lambda: None   # makes the bound by parts; None: not available
     bound: GroupBound | None = None
-    # least prices of point and bound, until the bound is raised
+    # least prices of point and bound by prices per pJ and per cycle, until the bound is raised
     lowest: dict[tuple[float, float], float] = field(default_factory=dict)
-    ended: bool = False     # whether no parts are known
+    ended: bool = False     # whether `parts` gave no bound
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price at prices per pJ and per cycle; infinite where no group fits.
 
-        A group takes at least the time of its layers, and at least that of the operators.
+        The cycles of a group are at least those of its layers, and at least those of its operators.
         """
         if self.operators is NOTHING:
             return self.price_of_layers(energy, cycles)
@@ -160,7 +159,7 @@ class LeastGroup:
             self.price_of_layers(energy, 0.0) + cycles * self.operators.cycles)
 
     def price_of_layers(self, energy: float, cycles: float) -> float:
-        """The same without the operators between them."""
+        """The least price of the layers at prices per pJ and per cycle, without the operators between them."""
         if (energy, cycles) not in self.lowest:
             self.lowest[energy, cycles] = max(energy * self.point.energy_pj + cycles * self.point.cycles,
                                               self.bound.lower(*_sums(energy, cycles)) if self.bound else 0.0)
@@ -172,8 +171,8 @@ class LeastGroup:
         return least
 
     def sizes(self, energy: float, cycles: float) -> dict[str, int]:
-        """The largest tile of each shared loop, the outermost first, in the part of the groups with the least price;
-        empty where no loops are decided."""
+        """The largest tile of each shared loop, outermost first, in the part of the groups with the least price; empty
+        where that part fixes no loops."""
         loops = self.bound.least_loops(*_sums(energy, cycles)) if self.bound else []
         return {self.segment.problems[-1].dimensions[number]: int(tile) for number, tile in loops}
 
@@ -182,8 +181,8 @@ class LeastGroup:
         return not self.ended
 
     def raise_price(self, energy: float, cycles: float, goal: float) -> int:
-        """Divides the groups until their least price is a goal, or for some time; returns how many layers of parts were
-        bounded."""
+        """Divides the groups until their least price reaches a goal or the work is spent; returns the number of layers
+        bounded in parts."""
         if not self.bound:
             self.lowest.clear()
             self.bound = self.parts()
@@ -198,7 +197,7 @@ class LeastGroup:
 
 
 def _sums(energy: float, cycles: float) -> tuple[float, float]:
-    """Prices per pJ and per cycle as the kernel takes them: the energy and the cycles that cost one."""
+    """Prices per pJ and per cycle as sums for the kernel: the energy and the cycles that each cost 1."""
     return 1 / energy if energy else inf, 1 / cycles if cycles else inf
 
 
@@ -206,15 +205,15 @@ def _sums(energy: float, cycles: float) -> tuple[float, float]:
 class PathStep:
     """A layer by itself, or a group, as a step of a path through the network.
 
-    The states of a network, by number, say which layers have run and which tensors lie in the home; 0 is the first.
+    The numbered states of a network say which layers have run and which tensors lie in the home; state 0 is the first.
     """
 
     before: int
     after: int
     nodes: tuple[str, ...]
     least: LeastLayer | LeastGroup  # equal parts of a network share one
-    runs: float = 1     # of a layer by itself, back to back
-    credit: OperatingPoint = NOTHING  # of what runs besides the layers, the part that a group may do without
+    runs: float = 1     # runs of a layer by itself, back to back
+    credit: OperatingPoint = NOTHING  # the most that a group saves of the cost besides the layers (`besides`)
     residents: Residents = NOBODY
 
     def price(self, energy: float, cycles: float) -> float:
@@ -225,14 +224,14 @@ class PathStep:
 
 @dataclass(frozen=True)
 class NetworkLeast:
-    """Values from which the least price of every plan of a network follows."""
+    """Lower bounds on all parts of a network, from which the least price of every plan follows."""
 
-    steps: Sequence[PathStep]  # those that lead to a state before those that lead on
-    besides: OperatingPoint  # what the network takes besides its layers
+    steps: Sequence[PathStep]  # a step into a state comes before all steps from that state
+    besides: OperatingPoint  # cost of the network besides its layers
 
     @cached_property
     def steps_of(self) -> dict[int, list[int]]:
-        """The numbers of the steps that each layer or group takes, by its identity."""
+        """The numbers of the steps that run a layer or group, by its identity."""
         found: dict[int, list[int]] = {}
         for number, step in enumerate(self.steps):
             found.setdefault(id(step.least), []).append(number)
@@ -244,19 +243,20 @@ class NetworkLeast:
         return [step.before for step in self.steps], [step.after for step in self.steps]
 
     def shortest(self, prices: Sequence[float]) -> tuple[float, list[int]]:
-        """The least sum of the steps' prices on a path through the network, and the numbers of the steps on it."""
+        """The least sum of prices on a path through the network, and the numbers of its steps; `prices`: of all
+        steps."""
         return least_path(zip(*self.states, prices, range(len(prices)), strict=True), 0, self.steps[-1].after)
 
     @property
     def alone(self) -> list[tuple[LeastLayer, float]]:
-        """Each layer by itself, and its runs."""
+        """The bound of each layer by itself, and its number of runs."""
         return [(step.least, step.runs) for step in self.steps if isinstance(step.least, LeastLayer)]
 
     def path(self, energy: float, cycles: float,
              prices: Sequence[float] | None = None) -> tuple[float, list[LeastLayer | LeastGroup]]:
-        """The least price of all plans at prices per pJ and per cycle, and the parts of a plan that has it.
+        """The least price of all plans at prices per pJ and per cycle, and the parts of a plan with this price.
 
-        `prices`: those of the steps, where they are known.
+        `prices`: the prices of the steps, where known.
         """
         least, way = self.shortest(prices or self.prices(energy, cycles))
         return least + energy * self.besides.energy_pj + cycles * self.besides.cycles, [
@@ -272,13 +272,13 @@ class NetworkLeast:
 
     def raise_price(self, energy: float, cycles: float, most: float, over: Over = never, enough: float = inf,
                     patience: float = PATIENCE) -> float:
-        """Divides the groups and proves the layers of plans of the least price until that price is enough, nothing of
-        one is open, `most` parts were looked at, or time is over; returns how many were. Infinite where the price rose
-        by less than `RISE` while `patience` parts of groups were looked at, so that no more work is spent."""
+        """Raises the least price of all plans: divides groups and proves layers of the plan with that price, until the
+        price is `enough`, no part of the plan is open, `most` parts were looked at, or time is over. Returns the number
+        of parts looked at; infinite where the price rose by less than `RISE` over `patience` parts of groups."""
         prices = self.prices(energy, cycles)
-        reached, since = 0.0, 0     # the least price when it had last risen enough, and the parts of groups since then
+        reached, since = 0.0, 0     # the least price at its last sufficient rise, and parts of groups since then
         total, parts, hopeless = 0.0, list[LeastLayer | LeastGroup](), False    # of the plan of the least price
-        # the price of all layers by themselves, as they are known now, sets how far each step goes
+        # the price of all layers by themselves, by the bounds so far, sets how far each step goes
         goal = min(enough, energy * self.besides.energy_pj + cycles * self.besides.cycles + sum(
             runs * layer.price(energy, cycles) for layer, runs in self.alone))
 
@@ -294,13 +294,13 @@ class NetworkLeast:
             return [] if hopeless else parts
 
         def opened(part: LeastLayer | LeastGroup) -> int:
-            """Raises the price of a part by its share of what the plan lacks."""
+            """Raises the price of a part by its share of the rise that the plan still needs."""
             nonlocal since
             least = part.price(energy, cycles)
             looked = part.raise_price(energy, cycles, least + max((goal - total) / len(parts), RAISED * least))
             if isinstance(part, LeastGroup):
-                since += looked     # a layer is proved once
-            # a layer by itself may be a group, too, with the words of lasting tensors
+                since += looked     # proofs of layers do not count: each is made once
+            # a layer's bound also bounds its groups with lasting tensors
             for number in self.steps_of[id(part)] if isinstance(part, LeastGroup) else range(len(prices)):
                 prices[number] = self.steps[number].price(energy, cycles)
             return looked
@@ -309,33 +309,33 @@ class NetworkLeast:
 
     def bound(self, metric: str, most: float = MOST_WORK, over: Over = never, enough: float = inf,
               patience: float = PATIENCE) -> float:
-        """The value of "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles that no plan undercuts.
+        """A lower bound on all plans: "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles.
 
-        Groups are divided and layers by themselves proved until the value is enough, no bound can rise further, `most`
-        parts were looked at, the price of plans hardly rises at some prices per pJ and per cycle (`patience`, as of
-        `raise_price`), or `over` tells that time is over.
+        Groups are divided and layers by themselves proved until the bound is `enough`, no bound can rise further,
+        `most` parts were looked at, the price of plans hardly rises at some prices per pJ and per cycle (`patience`, as
+        in `raise_price`), or `over` is true.
         """
         energy, cycles = map(float, METRIC_EXPONENTS[metric])
-        enough *= (1 + TANGENT) ** 2 / SLACK    # what the end by a tangent and the slack may take from it
+        enough *= (1 + TANGENT) ** 2 / SLACK    # the last tangent and the slack may take as much from the bound
         if not (energy and cycles):     # a sum over the parts of a plan, not a product of two
             self.raise_price(energy, cycles, most, over, enough, patience)
             return SLACK * self.price(energy, cycles)
 
         def raised(energy: float, cycles: float) -> float:
-            """`raise_price` up to the line that touches the hyperbola of the product which is enough."""
+            """`raise_price`, up to the line that touches the hyperbola of the EDP that is enough."""
             return self.raise_price(energy, cycles, most / 2, over, 2 * sqrt(energy * cycles * enough), patience)
         apart = summed([self.besides, *(OperatingPoint(runs * own.energy_pj, runs * own.cycles)
                                         for own, runs in self.alone)])
         at = [(1.0, 0.0), (0.0, 1.0)]   # prices by falling weight of energy: neighbours meet at the corners
         if apart.energy_pj and apart.cycles:
             at.insert(1, (1 / apart.energy_pj, 1 / apart.cycles))
-            most -= raised(*at[1])  # as prices change, half of the rest each time
+            most -= raised(*at[1])  # half of the remaining work at each pair of prices
         lines = [(*prices, self.price(*prices)) for prices in at]    # earlier prices stay bounds as groups are divided
         while True:
             corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
                        for (a, b, c), (d, e, f) in pairwise(lines)]
             least = min(range(len(corners)), key=lambda index: prod(corners[index]))
-            if not prod(corners[least]) or prod(corners[least]) >= enough:  # the first of a network without energy
+            if not prod(corners[least]) or prod(corners[least]) >= enough:  # the product is 0 without energy
                 return SLACK * prod(corners[least])
             beside = [(energy, cycles, self.price(energy, cycles)) for energy, cycles, _ in lines[least:least + 2]]
             if beside != lines[least:least + 2]:
@@ -352,23 +352,23 @@ class NetworkLeast:
 def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer],
                   segments: Sequence[Segment], known: KnownLeast | None = None, *,
                   lasting: bool = True, over: Over = never) -> NetworkLeast:
-    """The least cost of every layer of a network by itself, and of its groups.
+    """Lower bounds on every layer of a network by itself, and on its groups.
 
     Args:
         workload: The network.
         hardware: The design.
         layers: Every distinct layer on the design, in the order of `workload.distinct()`.
-        bounds: The least cost of one run of each of them by itself.
+        bounds: The bound on one run of each of these layers by itself.
         segments: All segments that could be fused groups; none where nothing is fused.
-        known: Groups and layers that are known of these specs and segments; all others are added.
+        known: Bounds found before for these specs and segments; new ones are added.
         lasting: Whether tensors may stay on the chip between the groups.
-        over: Tells whether time is over.
+        over: True once time is over.
 
     Raises:
-        OutOfTime: There was no time for all groups.
+        OutOfTime: Time was over before all groups were bounded.
     """
     levels = [hardware.level(name) for name in homes(hardware)]
-    segments = segments if levels else ()   # without a home nothing can be handed on
+    segments = segments if levels else ()   # without a home there is no place for an intermediate
     repeats = repeats_of(workload)
     specs = by_node(workload, layers)
     alone = by_node(workload, bounds)
@@ -379,16 +379,16 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     known = known or KnownLeast()
 
     def divisions_of(segment: Segment) -> list[Stay]:
-        """The ways in which instances could divide the intermediate of a segment."""
+        """All ways to divide the intermediate of a segment among instances of a level."""
         return divisions(hardware, segment, [specs[name].constraints for name in segment.nodes])
 
     def in_home(segment: Segment, own: Residents) -> list[list[LayerInGroup]]:
-        """The layers of a segment, in each home and with each division of the intermediate."""
+        """For each layer of a segment its forms in each home and in each division of the intermediate."""
         found = []
         divided_at = dict.fromkeys(hardware.level(stay.level) for stay in divisions_of(segment))
         for index, (name, problem, share) in enumerate(zip(
                 segment.nodes, segment.problems, segment.needed_shares, strict=True)):
-            # what an earlier layer has brought may lie there, too
+            # operands that an earlier layer fetched may lie in the home, too
             handed = dict.fromkeys([
                 *(link.tensor for link in segment.into(index)),
                 *(one.operand for one in segment.shared if one.layer == index),
@@ -411,7 +411,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         return found
 
     def least_group(segment: Segment, own: Residents) -> LeastGroup:
-        """What no group of a segment undercuts that finds and leaves some tensors."""
+        """The bound on all groups of a segment with a choice of lasting tensors."""
         homed = in_home(segment, own)
         once = [[layer.once for layer in each] for each in homed]
         point = OperatingPoint(*(segment.repeat * sum(min(getattr(at, value) for at in each) for each in once)
@@ -423,21 +423,21 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         if not segment.links:
             name, = segment.nodes
             if words := words_saved(specs[name], levels[0], own, repeats[name]):
-                least.with_words = replace(  # with the proofs of the layer by itself, once there are some
+                least.with_words = replace(  # shares the proofs of the layer by itself
                     alone[name],
                     energy_pj=max(alone[name].energy_pj, (point.energy_pj + words.energy_pj) / repeats[name]),
                     cycles=max(alone[name].cycles, (point.cycles + words.cycles) / repeats[name])), words
-        # parts count an element as a word, in all steps
+        # the bound by parts counts an element as a word, in all steps
         if all(len(each) == 1 for each in homed) and not packed and masked.keys().isdisjoint(segment.nodes):
             least.parts = partial(divided, hardware, segment, [layer for layer, in homed], costs, known, own)
         return least
 
     def credit(segment: Segment) -> OperatingPoint:
-        """What a segment may do without: on compute units its operators by themselves, else reads of residual operands.
-        """
+        """The most that groups of a segment save besides their layers: on compute units the cost of their operators run
+        by themselves, else of reads of residual operands."""
         if segment.charged:
             return operators_alone(between(segment.links), hardware.arch, hardware.tables)
-        if not segment.residuals or hardware.arch.units:    # units do the sums
+        if not segment.residuals or hardware.arch.units:    # compute units add the residuals
             return NOTHING
         reads = {(other.node, other.words): costs.fetched(other.words) for other in segment.residuals}
         less = [0.0 if packed else min(words * costs.read[level] for level in levels) for _, words in reads]
@@ -450,7 +450,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     rows = lasting_rows(workload, hardware, specs) if segments and lasting else []
     credits: dict[Hashable, OperatingPoint] = {}
     steps: list[PathStep] = []
-    count = end = 0     # states so far but the first one, and the state behind the last row
+    count = end = 0     # number of states without the first one, and the state behind the last row
     for row in rows or [LastingRow(names, ()) for names, _ in chains(workload)]:
         number = {NEW_ROW: end}
         for step in row_steps(row, listed, listed, inf if usable is None else usable):
@@ -458,7 +458,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             segment = listed[nodes]
             least: LeastLayer | LeastGroup = alone[nodes[0]]
             if segment.links or own.room:
-                # a single layer has no key, and equal ones may run more or less often
+                # a single layer has no key; equal layers may differ in repeats
                 key = (segment.key if segment.links else (id(specs[nodes[0]]), segment.repeat),
                        own.operands, own.made, own.room)
                 if over():
@@ -476,10 +476,10 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
 
 
 def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> OperatingPoint | None:
-    """Energy and cycles that a layer by itself saves at most, in all runs, as lasting tensors are neither written to
-    the outermost level nor read from there into the home, of which the index is given.
+    """The most energy and cycles that lasting tensors save a layer by itself, in all runs, as they are neither written
+    to the outermost level nor read from there into the home. `home`: its index; `repeat`: runs.
 
-    None where words cost energy on their way between levels.
+    None where the interconnect charges energy for words.
     """
     problem, names = spec.problem, spec.problem.dataspace_names()
     layer = prepare_layer(spec.arch, problem, spec.tables)
@@ -493,7 +493,7 @@ def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> Ope
     for name in [*(operand for _, operand, there in residents.operands if there),
                  *([problem.output.name] if residents.made else [])]:
         words = problem.tensor_size(space_of(problem, name)) * shares[:, names.index(name)]
-        words = repeat * np.ceil(words / machine.block[:, 0]) * machine.block[:, 0]     # whole blocks in each run
+        words = repeat * np.ceil(words / machine.block[:, 0]) * machine.block[:, 0]     # rounded up in each run
         demand = words * machine.bandwidth_scale[:, names.index(name), 0]
         pj = (energy.update[-1, 0] + address[-1]) * words[-1] if name == problem.output.name else (
             (energy.read[-1, 0] + address[-1]) * words[-1] + (energy.fill[home, 0] + address[home]) * words[home])
@@ -514,12 +514,12 @@ def in_words(spec: Spec, homes: Sequence[int]) -> bool:
 
 def least_operators(hardware: Hardware, segment: Segment, stays: Sequence[Stay],
                     done: Sequence[float]) -> OperatingPoint:
-    """Energy and cycles that no group of a segment undercuts with the operators between its layers, all repeats
+    """Lower bounds on energy and cycles of the operators between the layers of a segment's groups, all repeats
     together.
 
-    No group does fewer operations, on fewer words, than one of a single step or, with a softmax in one pass, of two
-    tiles of keys. Of all units an operator may run on, and all homes, each number is the least. `stays`: the homes that
-    intermediates may have; `done`: of each layer the part that groups have to do.
+    A group with a single step has the fewest operations on the fewest words, or, with a softmax in one pass, a group
+    with two tiles of keys. Each number is the least over all units that may run an operator, and over all homes.
+    `stays`: possible homes of intermediates; `done`: for each layer the part of its work that groups have to do.
     """
     last, points = segment.problems[-1].bounds, list[OperatingPoint]()
     layers = tuple(FusedLayer(problem, {}) for problem in segment.problems)
@@ -531,13 +531,13 @@ def least_operators(hardware: Hardware, segment: Segment, stays: Sequence[Stay],
                            sums=sums, second_reads=reads)
         try:
             choices = iter(operator_choices(hardware, group, all_step_classes(group)))
-        except FadiffError:     # no unit can do this from there
+        except FadiffError:     # no unit can run the operators with tensors in this home
             continue
         energy, busy, shared = 0.0, Counter[str](), 0.0
         for link, part in zip(segment.links, done, strict=False):
             for _ in link.operators:
                 parts = next(choices)
-                # where some points are left out, sums may need no correction
+                # where masked points are left out, running sums may need no correction
                 for units in parts if part == 1 else parts[:1]:
                     energy += part * min(cost.energy_pj for cost in units)
                     busy.update({name: part * min(cost.busy.get(name, 0.0) for cost in units)
@@ -551,7 +551,7 @@ def least_operators(hardware: Hardware, segment: Segment, stays: Sequence[Stay],
 
 
 def least_work(segments: Sequence[Segment]) -> dict[str, float]:
-    """The least part of a layer's work that groups of some segments have to do, by name."""
+    """The least part of each layer's work that groups of some segments have to do, by name."""
     part: dict[str, float] = {}
     for segment in segments:
         for name, share in zip(segment.nodes[:-1], segment.needed_shares, strict=False):
@@ -572,18 +572,18 @@ def masked_work(segments: Sequence[Segment]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class LayerInGroup:
-    """A layer in a group whose intermediates have one home."""
+    """A layer in a group whose intermediates all have one home."""
 
     spec: Spec
     home: int
     written: bool  # whether its output goes to the outermost level
-    least: LeastInSteps | None  # of all its work; None: nothing is known
-    done: float = 1.0  # the part of its work that the group has to do
+    least: LeastInSteps | None  # bounds on all its work; None: no bound
+    done: float = 1.0  # share of the layer's work that the group has to do
 
     @property
     def once(self) -> OperatingPoint:
-        """The least energy and cycles of one run where each word comes from outside once, whether or not lasting
-        tensors lie in the home."""
+        """The least energy and cycles of one run if each word comes from outside once, with or without lasting
+        tensors."""
         if self.least is None:
             return NOTHING
         return OperatingPoint(self.done * self.least.energy, self.done * self.least.cycles)
@@ -591,28 +591,28 @@ class LayerInGroup:
 
 @dataclass(frozen=True)
 class KnownLeast:
-    """The least costs of groups on a design, and of the layers in them, each found once for all its segments.
+    """Lower bounds on groups of a design and on the layers in them, each computed once for all segments.
 
-    Keys have the identities of the layers' specs, which the caller keeps.
+    Keys hold the identities of the layers' specs, which the caller must keep alive.
     """
 
-    groups: dict[Hashable, LeastGroup] = field(default_factory=dict)    # by segment and lasting tensors
-    layers: dict[Hashable, list[LayerInGroup]] = field(default_factory=dict)    # by layer and operands in the home
-    # least work of layers in the kernel's form, with the problems that they were made from
+    groups: dict[Hashable, LeastGroup] = field(default_factory=dict)    # by segment and choice of lasting tensors
+    layers: dict[Hashable, list[LayerInGroup]] = field(default_factory=dict)    # by layer and data spaces in the home
+    # least work of layers in the kernel's form, with the problems that it was computed from
     tables: dict[Hashable, tuple[LayerLeast, LayerBase, Problem]] = field(default_factory=dict)
-    # words per cycle of the home's ports and least energy of a word filled into it, with the problem of the last layer
+    # by last layer: words per cycle of the home's ports, least energy of a word filled into the home, and the problem
     ports: dict[int, tuple[list[float], float, Problem]] = field(default_factory=dict)
     translated: Translated = field(default_factory=dict)    # layers and links of segments in the kernel's form
 
 
 def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
-    """A layer in a group.
+    """A layer in a group with a given home.
 
     Args:
         spec: The layer on its design.
-        home: The index of the home of what it reads and makes.
-        handed: The operands that lie in the home, handed on by an earlier layer or lasting from group to group, and the
-            layer's own output if it stays there, each with whether all of it goes to the outermost level, too.
+        home: The index of the level in which its intermediates lie.
+        handed: The data spaces in the home: operands from an earlier layer or lasting tensors, and the output if it
+            stays. The value is true if the whole data space also goes to the outermost level.
     """
     output = spec.problem.output.name
     task = mapping_task(spec, held_at(spec.constraints, home, handed))
@@ -622,19 +622,19 @@ def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
 
 def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup], costs: WordCosts,
             known: KnownLeast, residents: Residents) -> GroupBound | None:
-    """The groups of a segment, to be divided; None where nothing but the words that come in once is known.
+    """The bound on a segment's groups that branch and bound can divide; None where only the single point is known.
 
     Args:
         hardware: The design, with one level that can be a home.
         segment: The segment.
         layers: Its layers.
         costs: Costs of words.
-        known: What is known of other segments on the design; layers, links and ports of this one are added.
+        known: Bounds of other segments on the design; layers, links and ports of this one are added.
         residents: The lasting tensors that lie in the home.
     """
     home, last = layers[0].home, segment.problems[-1]
     usable = hardware.arch.levels[home].usable
-    # a layer by itself is a tile; a lasting output is finished in each step
+    # a layer by itself is one tile; each step finishes the sums of a lasting output
     dims = [dim for dim in cut_dims(segment) if not residents.made or dim in last.output.dimensions]
     dims = dims if segment.links else []
     if usable is None or len(dims) > LOOPS or (segment.links and not dims) or any(
@@ -658,26 +658,26 @@ def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup]
                              (SideBySide(0.0, {}),), replace(costs, bandwidth=costs.most), NOTHING)
             resting = made and hardware.arch.levels[home].name in hardware.resting
             table = layer_table(layer, problem, fill, lasting, read, brought, made, resting, cut)
-            known.tables[key] = table, base, problem    # kept, so that no other problem takes over its identity
+            known.tables[key] = table, base, problem    # kept alive, so that its identity stays unique
         table, base, _ = known.tables[key]
         tables.append(table)
         bases.append(base)
     compiled = compiled_segment(hardware, segment, bases, known.translated)
     shared, _ = shared_loops(segment, dims)
-    for index, slides in enumerate(segment.slides):     # points that stand for several are not made again by halves
+    for index, slides in enumerate(segment.slides):     # such points are not recomputed in part
         shared[index] -= {dim for dim in dims if (cut := segment.cuts[dim][index])
                           and (slides[cut].shrink > 1 or slides[cut].block > 1)}
     number = {dim: index for index, dim in enumerate(last.dimensions)}
     equal = [(number[first], number[second]) for first, second in combinations(dims, 2)
              if alike(segment, first, second)]
     adding = {number[dim] for dim in dims if dim not in last.output.dimensions}
-    # whether sums may rest there
+    # whether unfinished sums of the last layer may rest in the home
     in_home = last.output.name not in layers[-1].spec.constraints.levels[home].bypass
     orders = []
     for order in map(list, permutations(number[dim] for dim in dims)):
         if any(order.index(first) > order.index(second) for first, second in equal):
             continue
-        # sums that stay where they are added up: the loops that add to them are the innermost ones
+        # sums stay at the level that adds them up only if their reduction loops are innermost
         if set(order[len(dims) - len(adding):]) == adding or in_home:
             orders.append((order, False))
         if adding:
@@ -691,20 +691,20 @@ def layer_table(layer: LayerInGroup, problem: Problem, fill: float, lasting: Map
     """The least work of a layer in a group in the kernel's form.
 
     Args:
-        layer: The layer; something is known of it.
+        layer: The layer, with bounds (`least`).
         problem: Its problem as in the group.
         fill: The least energy of a word filled into the home.
-        lasting: The lasting tensors that it finds in the home, each with whether an earlier layer has brought it.
+        lasting: The lasting tensors that it finds in the home; true if there already, false if it fetches the tensor.
         read: The operands that lie in the home.
         brought: The operands that an earlier layer of the group reads, too.
         made: Whether its output stays in the home.
-        resting: Whether unfinished sums of that output may rest there.
+        resting: Whether unfinished sums of that output may rest in the home.
         cut: The dimensions that shared loops may cut.
     """
     assert layer.least
     keep = layer.spec.constraints.levels[layer.home].keep
     outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
-    # windows that spatial loops divide may round to nothing
+    # words of a window that spatial loops divide may round to 0
     through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
                and (space.name in keep or space.name in read) and layer.least.inward[t] > 0]
     usable = layer.spec.arch.levels[layer.home].usable
@@ -728,9 +728,9 @@ def layer_table(layer: LayerInGroup, problem: Problem, fill: float, lasting: Map
 
 
 def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home: bool, finished: bool) -> ProductUnits:
-    """The units of a layer side by side in the kernel's form, if it is a product of two operands in the home.
+    """The parallelism of a layer in the kernel's form, if it is a matrix product of two operands in the home.
 
-    One operand at least has no windows, each dimension of the output moves an operand, and each other one both.
+    At least one operand has no windows. Each dimension of the output moves an operand; all other dimensions move both.
 
     Args:
         layer: The layer.
@@ -757,7 +757,7 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
     most = layer.home if finished else -1   # levels inside of which sums are finished
     keeping = [(index, here) for index, here in enumerate(layer.spec.constraints.levels[:most])
                if output.name not in here.bypass]
-    # words of each instance of the only level for unfinished sums, and these instances: all, and along each kind
+    # the only level for unfinished sums: words of one instance, most instances, and instances along each kind
     holder, most_holders, holders = inf, 1.0, [1.0] * len(kinds)
     if len(keeping) == 1 and output.name in keeping[0][1].keep and (
             room := layer.spec.arch.levels[keeping[0][0]].usable) is not None:
@@ -765,7 +765,7 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
         holder, most_holders, holders = float(room), instances(dims), [instances(frozenset(kind)) for kind in kinds]
     return ProductUnits(
         known=True, computes=layer.done * problem.computes,
-        most=min(layer.least.units(dims), problem.computes / layer.least.busy),  # more units would wait for words
+        most=min(layer.least.units(dims), problem.computes / layer.least.busy),  # more units would wait for operands
         along=[layer.least.units(frozenset(kind)) for kind in kinds],
         beside=[layer.least.units(dims - kind) for kind in kinds[:4]],
         whole=[0.0 if cut & kind else float(prod(problem.bounds[dim] for dim in kind)) for kind in kinds[:4]],
@@ -775,7 +775,7 @@ def product_units(layer: LayerInGroup, problem: Problem, cut: Set[str], in_home:
 
 
 def finds_summands(layer: LayerInGroup, operand: DataSpace) -> bool:
-    """Whether all elements of an operand that one sum needs could lie further in than the home at once."""
+    """Whether all elements of an operand that one sum needs fit together in levels inside the home."""
     assert layer.least
     problem = layer.spec.problem
     summed = frozenset(problem.dimensions) - problem.output.dimensions
@@ -790,8 +790,8 @@ def finds_summands(layer: LayerInGroup, operand: DataSpace) -> bool:
 
 
 def sums_room(spec: Spec, most: int, otherwise: float) -> float:
-    """Words of output that the largest of the first `most` levels holds, or another number where none of them need keep
-    any."""
+    """Words of output that the largest of the first `most` levels can hold; at least `otherwise` where no constraint
+    keeps the output in one of them."""
     own = [(inf if level.usable is None else float(level.usable) * level.instances, here)
            for level, here in list(zip(spec.arch.levels, spec.constraints.levels, strict=True))[:most]
            if spec.problem.output.name not in here.bypass]

@@ -1,9 +1,9 @@
 """The mappings with which a network of layers one by one has the least EDP, and the proof of it.
 
-The mapping with the best EDP of its own need not be the best one for the network: a layer that takes much energy and
-few cycles should save energy. At prices per pJ and per cycle every layer has a mapping of the least price, which branch
-and bound finds and proves. The bound on all plans (`network_bound.NetworkLeast.bound`) asks for these at the prices at
-which a plan of less EDP could be, so the best of the plans that it meets is the best of all once the bound is reached.
+The mapping of least EDP of a layer need not be the best one for the network: a layer with much energy and few cycles
+should save energy. At prices per pJ and per cycle every layer has a mapping of the least price, which branch and bound
+finds and proves. The bound on all plans (`network_bound.NetworkLeast.bound`) asks for these proofs at the prices at
+which a better plan could exist. The best plan of the mappings found is the best of all once it reaches the bound.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class LayerProof:
     """A layer by itself with a legal mapping, from which the proof of its least price begins."""
 
     task: MappingTask
-    nest: Nest  # of one row
-    budget: float   # parts and mappings that a proof looks at, about
+    nest: Nest  # the legal mapping, one row
+    budget: float   # about the most parts and mappings that a proof looks at
     over: Over = never
 
     def proof(self, sums: tuple[float, float]) -> MappingProof:
-        """The proof of the least price in a network with these sums of energy and cycles, see `PriceProof`."""
+        """The proof of the least price at energy and cycles of the network (`sums`), see `PriceProof`."""
         return prove(self.task.layer, self.task.space, "share", self.nest, sums=sums, over=self.over,
                      budget=self.budget)
 
     def least(self, energy_pj: float, cycles: float, edp: float) -> LeastLayer:
-        """The least cost of the layer: values that no mapping undercuts, and the proof if it knows all of its rules."""
+        """The bounds of the layer with given values, and with the proof if it supports all rules of the layer."""
         unknown = self.task.sparse is not None or unprovable(self.task.layer)
         return LeastLayer(energy_pj, cycles, edp, None if unknown else self.proof)
 
@@ -50,25 +50,25 @@ class LayerProof:
 
 
 def layer_proof(spec: Spec, mapping: Mapping, budget: float, over: Over = never) -> LayerProof:
-    """The proof of the layer of a spec that begins with a legal mapping."""
+    """The proof of a layer that begins with a legal mapping."""
     return LayerProof(mapping_task(spec), pack([mapping], spec.problem), budget, over)
 
 
 def best_one_by_one(proofs: Sequence[LayerProof], layers: Sequence[LeastLayer], runs: Sequence[float],
                     besides: OperatingPoint, over: Over = never, *, fused: bool = False) -> list[Nest]:
-    """The mapping of each layer, a nest of one row, in the plan of the least EDP that proofs meet.
+    """The mapping of each layer, a nest of one row, in the plan of least EDP among all mappings that proofs find.
 
     Args:
         proofs: A proof for each distinct layer.
-        layers: The least cost of one run of each of them (`LayerProof.least`).
-        runs: How often each of them runs.
-        besides: What the network takes besides its layers.
-        over: Tells whether time is over.
-        fused: Whether groups will be tried, too, with which prices change: the layers are then proved at a single pair
-            of prices, that of the given mappings.
+        layers: The bound on one run of each of these layers (`LayerProof.least`).
+        runs: Runs of each of these layers.
+        besides: Cost of the network besides its layers.
+        over: True once time is over.
+        fused: Whether groups will be tried later, which changes prices: layers are then proved only at the prices of
+            the given mappings.
     """
     def cost(nests: Sequence[Nest]) -> OperatingPoint:
-        """What the network takes with some mappings."""
+        """Cost of the network with some mappings."""
         return summed([besides, *(proof.point(nest).times(often)
                                   for proof, nest, often in zip(proofs, nests, runs, strict=True))])
 

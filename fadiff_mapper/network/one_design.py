@@ -1,4 +1,4 @@
-"""A design for many problems: an architecture with its constraints and energies, read anew where a problem needs it."""
+"""The specs of a design for many problems; the design is read anew only where its meaning depends on the problem."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ Design: TypeAlias = Spec | Source | Sequence[Source]
 Value = TypeVar("Value")
 
 MENTIONS = ("spec", "maximize_dims")
-"""Words of a v0.4 design whose reading may depend on the bounds of the problem: its expressions find them under `spec`,
-and `maximize_dims` fits factors to them."""
+"""Words of a v0.4 design that make its reading depend on the bounds of the problem: expressions find the bounds under
+`spec`, and `maximize_dims` fits factors to them."""
 
 
 def specs_of(workload: Workload, design: Design, energy: str = "bundled", strict: bool = True,
              over: Over = never) -> tuple[Spec, ...]:
-    """Reads a design for every distinct problem of a network; once for those that cannot differ in anything else.
+    """Reads a design for every distinct problem of a network; once for problems that can differ only in bounds.
 
     Args:
         workload: The network.
         design: A spec (whose problem and mapping are left out), a dict, a file, or several files.
         energy: Source of energies, as in `inputs.load.load`; a `Spec` keeps its own tables.
         strict: As in `inputs.load.load`; a `Spec` has been read and keeps its own warnings.
-        over: Tells whether time is over.
+        over: True once time is over.
 
     Returns:
         Specs, in the order of `workload.distinct()`.
 
     Raises:
         SpecError: Bad input.
-        OutOfTime: Time was over before the design was read for all of them.
+        OutOfTime: Time was over before the design was read for all problems.
     """
     document, files = _document(design)
     free = not any(word in text for text in _texts(document) for word in MENTIONS)
@@ -71,17 +71,17 @@ def specs_of(workload: Workload, design: Design, energy: str = "bundled", strict
 
 
 def by_node(workload: Workload, values: Sequence[Value]) -> dict[str, Value]:
-    """Every layer with the value of its distinct problem (in the order of `workload.distinct()`), by name."""
+    """The value of every layer by name, from `values` of distinct problems in the order of `workload.distinct()`."""
     return {name: value for entry, value in zip(workload.distinct(), values, strict=True) for name in entry.nodes}
 
 
 def repeats_of(workload: Workload) -> dict[str, int]:
-    """How often every layer runs back to back, by name."""
+    """The runs of every layer back to back, by name."""
     return {node.name: node.layer.repeat for node in workload.layers if node.layer}
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All keys and texts of a document but those of its problem, mapping and tables."""
+    """All keys and texts of a document outside of its problem, mapping and tables."""
     if isinstance(value, Map):
         for key, item in value.items():
             yield str(key)
@@ -95,7 +95,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _all_but_bounds(layer: Operator) -> Hashable:
-    """Equal for problems that differ in their bounds alone, none of which is 1: v0.4 orders these loops by itself."""
+    """A key that is equal for problems that differ only in bounds; bounds of 1 differ, as v0.4 orders their loops."""
     problem, bounds = layer.problem, layer.problem.bounds
     others = [(name, value) for name, value in layer.literal["instance"].items() if name not in bounds]
     return (problem.name, problem.dimensions, problem.dataspaces, tuple(name for name in bounds if bounds[name] == 1),
@@ -103,9 +103,9 @@ def _all_but_bounds(layer: Operator) -> Hashable:
 
 
 def _constraints_mean_the_same(like: Spec, problem: Problem) -> bool:
-    """Whether constraints mean the same for a problem that differs from another in its bounds alone.
+    """Whether constraints mean the same for a problem that differs from another only in its bounds.
 
-    They do unless they give a dimension a factor that is larger than its bound, or that stands for the whole of it.
+    A fixed factor above the bound of its dimension, or a factor that means the whole bound, changes its meaning.
     """
     fixed = [(name, factor) for level in like.constraints.levels for loops in (level.temporal, level.spatial)
              for name, factor in loops.fixed.items()]
@@ -115,14 +115,14 @@ def _constraints_mean_the_same(like: Spec, problem: Problem) -> bool:
 
 
 def resized_spec(like: Spec, bounds: dict[str, int]) -> Spec:
-    """A spec with other bounds, in its literal form, too."""
+    """A spec with other bounds, also in its literal form."""
     written = like.literal["problem"]
     literal = like.literal | {"problem": written | {"instance": written["instance"] | bounds}}
     return replace(like, problem=replace(like.problem, bounds=dict(bounds)), literal=literal)
 
 
 def _document(design: Design) -> tuple[Map, tuple[str, ...]]:
-    """The sections of a design, and the files that they come from."""
+    """The sections of a design, and the names of its files."""
     if isinstance(design, Spec):
         sections = {**design.arch.native, **design.constraints.native}
         sections |= {key: design.literal[key] for key in ("compound_components", "variables", "sparse_optimizations")

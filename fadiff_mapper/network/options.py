@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 METRICS = tuple(METRIC_EXPONENTS)
 
 METHODS = ("annealing", "gradient")
-"""Where mappings and groups come from: annealed mappings and enumerated groups; both, and a gradient descent on the
-mappings and fusion of the whole network (FADiff)."""
+"""Sources of mappings and groups. "annealing": annealed mappings and enumerated groups. "gradient": these, and a
+gradient descent on the mappings and fusion of the whole network (FADiff)."""
 
 LONGEST = 16
-"""Layers of a group at most: a limit of time."""
+"""Most layers of a group. A limit of time."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class NetworkOptions:
         threads: Threads at work; None: all cores. The answer does not depend on it.
         method: "annealing", or "gradient" (needs PyTorch); see `METHODS`.
         model: The relaxed model that "gradient" descends on: "refined", or "paper" for FADiff's equations as printed.
-        longest: Layers of a group at most, 2 to 16.
+        longest: Most layers of a group, 2 to 16.
         calibration: A correction to measured hardware by which every layer's mapping is chosen; nothing is fused then,
             as layers were measured by themselves. None: the exact model.
-        gap: Share by which the plan may be above the best one: the bound is raised until that is proven, however long
-            it takes, and planning ends then; without fusion every proof goes on to its end. None: it ends by itself.
+        gap: The gap at which planning ends: the bound on all plans is raised until this gap is proven, however long it
+            takes; without fusion every proof runs to its end. None: the search ends by itself.
     """
 
     metric: str = "edp"
@@ -65,7 +65,7 @@ class NetworkOptions:
         return self.threads or os.cpu_count() or 1
 
     def as_dict(self) -> dict[str, Any]:
-        """All options that bear on the result, for the record."""
+        """All options that influence the result, for the record."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__
                   if name not in ("threads", "calibration", *(("gap",) if self.gap is None else ()))}
         return record | (self.calibration.record() if self.calibration else {})
@@ -100,6 +100,6 @@ def check(options: NetworkOptions) -> None:
 
 
 def layer_search(options: NetworkOptions, effort: str = "full") -> SearchOptions:
-    """The search of every layer by itself with an effort; what the time limit leaves to layers is a deadline."""
+    """Options of the search of single layers with an effort; the caller adds a deadline for all of them."""
     return SearchOptions((options.metric,), options.seed, options.time_limit, options.workers, effort=effort,
                          calibration=options.calibration)

@@ -6,18 +6,18 @@ long ones are rarely worth a group: enumerating the candidates of all of them ca
 
 Method. Best first, with optimism: the plan that would be best if all estimates held (`partition`, a shortest path over
 exact and estimated groups) is evaluated, again and again, until it consists of evaluated groups only. A group that
-falls short of its estimate is searched with all strategies (`tile_mappings`), then proposed again in smaller tiles; one
-that is faster corrects the estimates of its layers, and candidates of segments with these layers are enumerated once
-more. The bound on all plans (`network_bound`) names the tile sizes at which it is least: these are evaluated, too, as
-an estimate may be too high and a grid too coarse. Where the plan may still be far from the best, tile sizes of its
-groups are refined. The strategies of its tiles are compared. At last, tensors stay on the chip from group to group
-where that pays (`lasting_tensors`).
+costs more than its estimate is searched with all strategies (`tile_mappings`), then proposed again in smaller tiles. A
+group that is faster corrects the estimates of its layers, and candidates of segments with these layers are enumerated
+again. The bound on all plans (`network_bound`) is least at some tile sizes: these are evaluated, too, as an estimate
+may be too high and a grid too coarse. Where the plan may still be far from the best, tile sizes of its groups are
+refined. Strategies of its tiles are compared. At last, tensors stay on the chip from group to group where that pays
+(`lasting_tensors`).
 
-Enumeration (`fusion.candidates`). Candidates are enumerated of the segments of the plan that would be best if each
-segment cost its bound, until it is enumerated, and then its best candidate: if estimates hold, a better plan needs no
-other segment, but where two groups would wait for each other. With a time limit each round enumerates for a part of the
-time that is left, and what looks best is mapped before the next. Around the groups of the plan, segments with other
-ends or of two groups are tried with the loops of these. With the method "gradient" a descent proposes candidates, too.
+Enumeration (`fusion.candidates`). Candidates are enumerated for the segments of the plan that would be best if each
+segment cost its bound, or its best candidate once it is enumerated: if estimates hold, no other segment can be in a
+better plan, except where two groups would wait for each other. With a time limit each round enumerates for a part of
+the time left, and maps the best candidates before the next round. Segments that join two groups of the plan, or move an
+end of one, are tried with the loops of these groups. With the method "gradient" a descent proposes candidates, too.
 """
 
 from __future__ import annotations
@@ -87,41 +87,40 @@ from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import OperatingPoint, Workload
 
 WORTH = 1e-3
-"""The part of the network's metric, or of a group's price, that a step must bring for another one. A limit of time."""
+"""The least gain, as a share of the metric or of a group's price, for which a step is repeated. A limit of time."""
 
 LISTING = 0.4
-"""The part of the time left in which segments are listed; in which their candidates are enumerated before these are
-mapped; and then again; and in which plans are bounded: a limit which enumeration alone would fill has a plan, too. Set
-by hand."""
+"""Share of the time left for each of: listing segments; enumerating candidates before they are mapped, in each round;
+bounding plans. A time limit that enumeration could use up leaves time for a plan. Set by hand."""
 
 LISTED = 200
-"""Enumeration ends where so many segments make the best plan of enumerated segments less than `WORTH` cheaper, unless a
-gap is asked for: a limit of time."""
+"""Enumeration ends, unless a gap is asked for, once so many further segments make the best plan of enumerated segments
+less than `WORTH` cheaper: a limit of time."""
 
 SHORT = 0.04
-"""The part by which a group may fall short of its estimate before strategies are compared for it. By hand."""
+"""Share by which a group may cost more than its estimate before its strategies are compared. Set by hand."""
 
 ENOUGH = 0.03
-"""Gap down to which all plans are bounded, and above which tile sizes are refined, where none is asked for: most of the
-work of bounds goes into the last percents, and refinement improves few plans that are as close."""
+"""Gap to which plans are bounded, and above which tile sizes are refined, if none is asked for: most work of bounds
+goes into the last percents, and refinement rarely improves a plan that is as close."""
 
 NARROWED = 3
-"""How often candidates of a segment that fall short are proposed again in smaller tiles. A limit of time."""
+"""How often a segment's candidates that cost more than estimated are proposed in smaller tiles. A limit of time."""
 
 NEARLY, AT_BOUND = 0.01, 0.2
-"""Parts above the best group of a segment up to which other candidates of the plan's groups are evaluated, as estimates
-may be off by it; and the same of tile sizes at which the bound is least, where estimates are off by more. By hand."""
+"""Shares above a segment's best group up to which candidates are evaluated: of groups of the plan, as estimates may be
+off by as much; and of tile sizes at which the bound is least, where estimates are off by more. Set by hand."""
 
 NEAR, CLIMBS = 2, 5
-"""Other candidates for each group of the plan, and neighbouring tile sizes, that are tried in one step of its descent,
-and such steps at most."""
+"""Most other candidates, or neighbouring tile sizes, tried for each group in one step of the refinement; most steps of
+the descent over tile sizes."""
 
 ROUNDS = 12
-"""How often the plan with lasting tensors is found, and what it hopes for is evaluated. A limit of time."""
+"""Most rounds in which the best plan with lasting tensors is found and its versions are evaluated. A limit of time."""
 
 REFINED, LASTING = "refined groups", "tensors kept between groups"
-"""The stages of planning in which the groups of the plan are refined, and in which tensors stay on the chip from group
-to group, as told to the user."""
+"""Names, as told to the user, of the stages that refine the groups of the plan and that keep tensors on the chip from
+group to group."""
 
 OnProgress = Callable[[str, float], None]
 """Called with a stage and the network's metric whenever the plan is better."""
@@ -129,56 +128,56 @@ OnProgress = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class DescendedNetwork:
-    """What a descent on the relaxed network found (see `gradient.network_descent`)."""
+    """The result of a descent on the relaxed network (see `gradient.network_descent`)."""
 
     results: Sequence[Result]  # a mapping of each distinct layer by itself, chosen for the network as a whole
     sigma: Mapping[tuple[str, str], float]  # fusion variable of each link in the best restart, by the names of layers
-    # gives the candidates of some segments by the segment's key, from the design, the segments, each layer by itself by
-    # name, the price of parts of the network, and whether time is over
+    # candidates of segments by the segment's key, from the design, the segments, single layers by name, the price
+    # of parts of the network, and the end of time
     candidates: Callable[[Hardware, Sequence[Segment], Mapping[str, LayerBase], NetworkPrice, Callable[[], bool]],
                          dict[Hashable, list[Candidate]]]
 
 
 NetworkDescent: TypeAlias = Callable[[Workload, Sequence[Result], str, int, Callable[[], bool]],
                                      "DescendedNetwork | None"]
-"""Descends from the best mapping of every distinct layer by itself, given the metric, a seed and whether time is over;
-None where nothing can be fused."""
+"""Descends from the best mapping of every distinct layer by itself, given the metric, a seed and the end of time; None
+where no link can be fused."""
 
 
 @dataclass
 class SegmentState:
-    """What planning knows of one distinct segment."""
+    """The candidates and groups of one distinct segment so far."""
 
     segment: Segment
     waiting: list[Candidate] = field(default_factory=list)  # candidates with an estimate only, the best first
     tried: list[FusedGroup] = field(default_factory=list)  # groups that were evaluated
     compared: list[FusedGroup] = field(default_factory=list)  # evaluated groups with the best strategies of their tiles
     exact: list[EvaluatedGroup] = field(default_factory=list)  # the groups that can run, with their exact cost
-    narrowed: int = 0  # how many of the candidates were proposed again in smaller tiles
-    listed_for: tuple[LayerBase, ...] = ()  # its layers as they were known when its candidates were enumerated
+    narrowed: int = 0  # how often candidates were proposed again in smaller tiles
+    listed_for: tuple[LayerBase, ...] = ()  # the estimates of its layers when candidates were enumerated
 
     def least(self, price: NetworkPrice) -> float:
         """The lowest price of the groups that can run; infinite where there is none."""
         return min((price(group.point) for group in self.exact), default=inf)
 
     def hoped(self, price: NetworkPrice) -> float:
-        """The lowest price of the groups that can run, and of the best candidate as it is estimated."""
+        """The lowest price of the groups that can run, at exact cost, and of the candidates, by estimate."""
         return min([self.least(price), *(price(candidate.estimate) for candidate in self.waiting[:1])])
 
     def hopeful(self, price: NetworkPrice) -> Candidate | None:
-        """The best candidate, if its estimate is below the price of all groups that can run; none promises more."""
+        """The candidate with the lowest estimate, if it is below the price of all groups that can run."""
         best = self.waiting[0] if self.waiting else None
         return best if best and price(best.estimate) < self.least(price) else None
 
     def promising(self, price: NetworkPrice) -> Candidate | None:
-        """Of the groups that can run and whose strategies were not compared, the one with the best estimate."""
+        """The candidate with the lowest estimate among groups that can run, with strategies not compared yet."""
         return min((group.candidate for group in self.exact if group.candidate.group not in self.compared),
                    key=lambda candidate: price(candidate.estimate), default=None)
 
 
 @dataclass
 class PlanningRun:
-    """The state of one run, shared by its parts."""
+    """The state of one planning run, shared by all functions of this module."""
 
     workload: Workload
     options: NetworkOptions
@@ -188,24 +187,24 @@ class PlanningRun:
     clock: PlanningClock
     saved: Checkpoint
     on_progress: OnProgress
-    layers: Sequence[LeastLayer] = ()   # what no mapping of each distinct layer undercuts in one run, once it is known
+    layers: Sequence[LeastLayer] = ()   # bounds on one run of each distinct layer, once computed
     history: list[dict[str, Any]] = field(default_factory=list)  # seconds, metric and stage of every improvement
     tiles: int = 0  # mappings of tiles to write for the best plan so far
     cut: bool = False  # whether there was no time to list all segments
-    listed_enough: bool = False     # whether candidates of further segments hardly promise a better plan
-    least_known: KnownLeast = field(default_factory=KnownLeast)  # what no group of a segment undercuts
-    bounded: NetworkLeast | None = None  # what bounds all plans, once they are bounded
-    least: float | None = None  # the metric that no plan undercuts
-    unbounded: str = ""     # why plans have no bound, if finding it failed
+    listed_enough: bool = False     # whether further segments would hardly improve the plan
+    least_known: KnownLeast = field(default_factory=KnownLeast)  # bounds on groups of segments
+    bounded: NetworkLeast | None = None  # bounds on all parts of plans, once computed
+    least: float | None = None  # lower bound on the metric of all plans
+    unbounded: str = ""     # why there is no bound, if its computation failed
     memory: TileMemory = field(default_factory=TileMemory)
     segments: Sequence[Segment] = ()  # all segments
     known: Mapping[Any, SegmentState] = field(default_factory=dict)  # the state of every distinct segment, by its key
     by_nodes: Mapping[tuple[str, ...], SegmentState] = field(default_factory=dict)  # of every segment, by its layers
 
     def __post_init__(self) -> None:
-        """Adds `bases` (each layer by itself as estimates need it, which planning corrects), `alone` (energy and cycles
-        of each, all repeats together), `joined` (reads of other inputs of element-wise operators) and `price` (of parts
-        of the network, layer by layer)."""
+        """Adds `bases` (estimates of each layer by itself, which planning corrects), `alone` (energy and cycles of each
+        layer by itself, all repeats together), `joined` (cost of other inputs of element-wise operators) and `price`
+        (of parts of the network, at the sums of the layers one by one)."""
         spec = self.results[0].spec
         self.hardware = hardware_of([result.spec for result in self.results])
         self.by_node = by_node(self.workload, self.results)
@@ -218,12 +217,12 @@ class PlanningRun:
         self.price = self.price_at(())
 
     def take_segments(self, found: Sequence[Segment]) -> None:
-        """Takes up the segments of the network, none of them with candidates."""
+        """Sets the segments of the network, without candidates."""
         self.segments, self.known = found, {segment.key: SegmentState(segment) for segment in reversed(found)}
         self.by_nodes = {segment.nodes: self.known[segment.key] for segment in found}
 
     def compiled(self, segment: Segment) -> CompiledSegment:
-        """A segment with what is known of its layers by now."""
+        """A segment in the kernel's form, with the estimates of its layers so far."""
         return compiled_segment(self.hardware, segment, group_bases(segment, self.bases), self.least_known.translated)
 
     def one_by_one(self, segment: Segment) -> OperatingPoint:
@@ -232,13 +231,13 @@ class PlanningRun:
                        for name, runs in zip(segment.nodes, segment.runs, strict=True)]).times(segment.repeat)
 
     def price_at(self, groups: Sequence[CoverPart[Any]]) -> NetworkPrice:
-        """The price of parts of the network at a plan with some groups."""
+        """Prices per pJ and per cycle at the sums of a plan with some groups."""
         return NetworkPrice(covered_total(self.alone, groups, self.joined), self.options.metric)
 
     @cached_property
     def promises(self) -> NetworkLeast | None:
-        """What no group undercuts, if no tensors stay on the chip between groups; layers alone have no bound. None
-        where there is no time for it."""
+        """Lower bounds on all groups without lasting tensors, and 0 for layers by themselves; None where time runs out
+        or the computation fails."""
         specs, unknown = [result.spec for result in self.results], [LeastLayer(0.0, 0.0) for _ in self.results]
         return attempted("gap", lambda: network_least(
             self.workload, self.hardware, specs, unknown, self.segments, self.least_known, lasting=False,
@@ -246,12 +245,12 @@ class PlanningRun:
 
     @cached_property
     def promised(self) -> list[tuple[PathStep, SegmentState | None]]:
-        """The steps of `promises`, each with what planning knows of its segment; None of a layer by itself."""
+        """The steps of `promises`, each with the state of its segment; None for a layer by itself."""
         return [(step, self.by_nodes.get(step.nodes)) for step in self.promises.steps] if self.promises else []
 
     @cached_property
     def promised_by(self) -> dict[int, list[int]]:
-        """The numbers of the steps of `promised` that stand for a distinct segment, by the identity of its state."""
+        """The numbers of the steps in `promised` of each distinct segment, by the identity of its state."""
         found: dict[int, list[int]] = {}
         for number, (_, state) in enumerate(self.promised):
             found.setdefault(id(state), []).append(number)
@@ -259,20 +258,20 @@ class PlanningRun:
 
     @cached_property
     def chains(self) -> list[tuple[str, ...]]:
-        """Names of the layers of every chain; found once, and not at all where nothing is fused."""
+        """Names of the layers of every chain; found on first use."""
         return [names for names, _ in chains(self.workload)]
 
     def late(self) -> bool:
-        """Whether the search has to come to an end, as the plan so far takes its time to be written."""
+        """Whether the search must end, as the rest of the time is needed to write the plan so far."""
         return self.clock.over(self.tiles)
 
     def over(self) -> bool:
-        """Whether the search ends: it is late, or the plan so far is as close to the best as it has to be."""
+        """Whether the search ends: it is late, or the gap that is asked for is proven."""
         return self.late() or (self.least is not None and self.options.gap is not None
                                and gap_above(self.history[-1]["value"], self.least) <= self.options.gap)
 
     def over_in(self, part: float) -> Callable[[], bool]:
-        """Tells when a stage has to come to an end that may take a part, in (0, 1], of the time that is left."""
+        """A test that is true once a stage has used its part, in (0, 1], of the time that is left now."""
         reserved = (1 - part) * max(self.clock.left(self.tiles), 0.0)
         return lambda: self.clock.stopped() or self.clock.left(self.tiles) < reserved
 
@@ -290,7 +289,7 @@ class PlanningRun:
 
 
 def begin_bounds(run: PlanningRun, over: Over) -> None:
-    """Bounds every layer by itself, and all plans by groups that are not divided yet: a gap for runs that end early."""
+    """Bounds every layer by itself and, with undivided groups, all plans, so that runs that end early have a gap."""
     if not run.layers and not over():
         run.results = tuple(with_lower_bounds(run.results, run.options.metric, over))
         run.layers = [LeastLayer(bound.energy, bound.delay, bound.edp) for result in run.results
@@ -302,9 +301,9 @@ def begin_bounds(run: PlanningRun, over: Over) -> None:
 
 
 def bound_plans(run: PlanningRun, over: Over, enough: float = inf) -> None:
-    """Raises the bound on all plans, if `begin_bounds` found one; the work is limited unless a gap is asked for.
+    """Raises the bound on all plans, if `begin_bounds` made one; work is limited unless a gap is asked for.
 
-    `over` and `enough` are as of `NetworkLeast.bound`.
+    `over` and `enough` are those of `NetworkLeast.bound`.
     """
     most, patience = (MOST_WORK, PATIENCE) if run.options.gap is None else (inf, inf)
     if run.bounded:
@@ -313,19 +312,18 @@ def bound_plans(run: PlanningRun, over: Over, enough: float = inf) -> None:
 
 
 def _tiles_of(groups: Sequence[CoverPart[EvaluatedGroup]]) -> int:
-    """Mappings of tiles to evaluate and write for a plan; copies of a group are evaluated once, and written last."""
+    """Number of tile mappings to evaluate and write for a plan; equal groups count once."""
     return sum({id(part.plan): sum(len(layer.mappings) for layer in part.plan.group.layers)
                 for part in groups}.values())
 
 
 def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPart[EvaluatedGroup], ...]:
-    """The groups of the plan, exactly evaluated, which do not overlap and with which the network is better than layer
-    by layer.
+    """The groups of the plan, exactly evaluated, which do not overlap and improve the network over layers one by one.
 
-    History, estimates and checkpoint of the run are updated on the way; `bounded`: all plans are bounded, too, so that
-    tile sizes of the bound are evaluated, and a plan close to it is not refined.
+    History, estimates and checkpoint of the run are updated on the way. `bounded`: all plans are bounded, too, so that
+    tile sizes of the bound are evaluated, and a plan close to the bound is not refined.
     """
-    run.workload.links()  # found once, so that listing has its part of the time to itself
+    run.workload.links()  # computed now, so that listing gets its full part of the time
     listed = run.over_in(LISTING)
     run.take_segments(segments(run.workload, run.options.longest, listed, units=bool(run.hardware.arch.units)))
     run.cut = listed()
@@ -356,8 +354,8 @@ def planned_groups(run: PlanningRun, *, bounded: bool = False) -> tuple[CoverPar
 
 
 def _evaluate_hopeful(run: PlanningRun) -> None:
-    """Evaluates the plan that would be best if estimates held, until it consists of evaluated groups or hardly promises
-    more than the best one of these; the first groups however little they promise."""
+    """Evaluates the plan that would be best if estimates held, until it consists of evaluated groups or is hardly
+    better than the best plan of evaluated groups. The first groups are evaluated however small their gain."""
     while not run.over():
         hoped = _hoped_plan(run, lambda state: state.hopeful(run.price))
         picked = _candidates_of(hoped)
@@ -368,23 +366,23 @@ def _evaluate_hopeful(run: PlanningRun) -> None:
 
 
 def _candidates_of(plan: Sequence[CoverPart[Any]]) -> list[Candidate]:
-    """What is not evaluated of a plan; equal segments share a candidate."""
+    """The candidates in a plan, which are not evaluated yet; equal segments share a candidate."""
     return list({id(part.plan): part.plan for part in plan if isinstance(part.plan, Candidate)}.values())
 
 
 # Which segments are enumerated.
 
 class HopedSteps:
-    """The steps of `PlanningRun.promises` at the prices of the plan so far: layers by themselves, and segments, each at
-    its bound until it is enumerated with its layers as they are known now, and then at its best candidate or group.
+    """The steps of `PlanningRun.promises` with expected prices at the plan so far: layers by themselves, and segments.
 
-    Groups are evaluated only before and after: prices are those of one plan.
+    The price of a segment is its bound until it is enumerated with the current estimates of its layers, and then that
+    of its best candidate or group. No group is evaluated meanwhile, as all prices belong to one plan.
     """
 
     def __init__(self, run: PlanningRun) -> None:
-        """Takes up what is known of all segments."""
+        """Prices all steps at the best plan known."""
         self.run, self.price = run, run.price_at(best_known_plan(run))
-        self.listed = {id(state) for state in run.known.values() if state.listed_for    # few are: not all are compared
+        self.listed = {id(state) for state in run.known.values() if state.listed_for    # compares few states
                        and state.listed_for == tuple(run.bases[name] for name in state.segment.nodes)}
         bounds = run.promises.prices(*self.at) if run.promises else ()
         self.prices = [bound if state and id(state) not in self.listed else self._hoped(step, state)
@@ -392,16 +390,16 @@ class HopedSteps:
 
     @property
     def at(self) -> tuple[float, float]:
-        """The prices per pJ and per cycle."""
+        """Prices per pJ and per cycle at the plan so far."""
         energy, cycles = self.price.sums
         return 1 / energy, 1 / cycles
 
     def _hoped(self, step: PathStep, state: SegmentState | None) -> float:
-        """The price of a layer by itself, or of a segment that is enumerated."""
+        """The expected price of a layer by itself, or of an enumerated segment."""
         return state.hoped(self.price) if state else self.price(self.run.alone[step.nodes[0]])
 
     def update(self, changed: SegmentState, *, listed: bool) -> None:
-        """Takes up that a segment was enumerated, or that its bound was raised."""
+        """Updates prices after a segment was enumerated (`listed`) or its bound was raised."""
         if listed:
             self.listed.add(id(changed))
         for number in self.run.promised_by.get(id(changed), ()):
@@ -409,15 +407,15 @@ class HopedSteps:
             self.prices[number] = self._hoped(step, state) if listed else step.price(*self.at)
 
     def enumerated(self) -> float:
-        """The least price of a plan whose segments are all enumerated."""
+        """The least price of a plan in which all segments are enumerated."""
         assert self.run.promises
         return self.run.promises.shortest([
             inf if state and id(state) not in self.listed else price
             for (_, state), price in zip(self.run.promised, self.prices, strict=True)])[0]
 
     def unlisted(self) -> list[PathStep]:
-        """The segments on the path of the least price that are not enumerated; equal ones stand once. Without bounds
-        all that are not enumerated, the shortest first."""
+        """The distinct segments on the path of the least price that are not enumerated. Without bounds: all segments
+        that are not enumerated, the shortest first."""
         run = self.run
         if run.listed_enough:
             return []
@@ -429,19 +427,19 @@ class HopedSteps:
 
 
 def list_candidates(run: PlanningRun, hoped: HopedSteps | None = None) -> bool:
-    """Enumerates candidates of the segments that `HopedSteps` names, until there are none, or many brought little.
+    """Enumerates candidates of the segments that `HopedSteps` names, until none is left or many brought little gain.
 
-    `hoped`: the steps as they are now, if they are known.
+    `hoped`: the steps with their prices now, if known.
 
     Returns:
-        Whether none is left; with a time limit some may be, of which the next call takes up one at least.
+        Whether no segment is left; a time limit may leave some, of which the next call enumerates at least one.
     """
     stopped, price, listed, reached = run.over_in(LISTING), run.price, 0, inf
     energy, cycles = (1 / total for total in price.sums)
     steps = hoped or HopedSteps(run)
 
     def opened(step: PathStep) -> int:
-        """Raises the bound of a segment, which takes less time, or enumerates its candidates."""
+        """Computes a segment's bound by parts, which takes less time, or else enumerates candidates."""
         nonlocal listed, reached
         state, own = run.by_nodes[step.nodes], step.least
         if isinstance(own, LeastGroup) and own.bound is None and not (own.ended or stopped()):
@@ -464,16 +462,17 @@ def list_candidates(run: PlanningRun, hoped: HopedSteps | None = None) -> bool:
 # Which candidates are evaluated.
 
 def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]) -> None:
-    """Adds candidates of a segment that are not evaluated yet, and the best one with residual operands on the chip.
+    """Adds candidates of a segment that are not evaluated yet, and the best one also with residual operands on the
+    chip.
 
-    Where these do not fit, the best in half of one tile.
+    Where residual operands do not fit, the best candidate with one tile halved gets them.
     """
     price = run.price
     limit = price(run.one_by_one(state.segment))
 
     def ranked(some: Sequence[Candidate]) -> list[Candidate]:
-        """The different candidates that promise a gain and are not evaluated yet: the best estimate first, of equal
-        ones, but for the last bits, that with fewer steps, then the one proposed first."""
+        """The different candidates that are not evaluated yet and cost less than the layers one by one: lowest estimate
+        first; of equal estimates (nine digits) the fewest steps first, then the order of proposal."""
         scored = sorted((round(price(candidate.estimate), 9), candidate.group.steps, number)
                         for number, candidate in enumerate(some))
         return [candidate for candidate in distinct([some[number] for least, _, number in scored if least < limit])
@@ -492,14 +491,14 @@ def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]
 
 
 def best_known_plan(run: PlanningRun) -> list[CoverPart[EvaluatedGroup]]:
-    """The best partition with the groups evaluated so far."""
+    """The best partition of the network into evaluated groups and layers by themselves."""
     return _hoped_plan(run, lambda state: None)
 
 
 def _hoped_plan(run: PlanningRun, promise: Callable[[SegmentState], Candidate | None]) -> list[CoverPart[Any]]:
-    """The best partition with the groups evaluated so far and what segments promise, at its estimate.
+    """The best partition with evaluated groups and, for each segment, the candidate that `promise` gives, by estimate.
 
-    Partitions that the network's order does not allow are left out: two groups may each wait for the other.
+    Partitions with groups that wait for each other are left out, as no order of the network allows them.
     """
     promised = {key: promise(state) for key, state in run.known.items()}
     parts: list[CoverPart[Any]] = [CoverPart(nodes, group.point, group)
@@ -516,10 +515,10 @@ def _hoped_plan(run: PlanningRun, promise: Callable[[SegmentState], Candidate | 
 # Exact evaluation and what follows from it.
 
 def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], stage: str, *, compared: bool = False) -> None:
-    """Evaluates candidates exactly, adds those that can run, and follows up on those that fall short.
+    """Evaluates candidates exactly, adds those that can run, and proposes others for those that cost too much.
 
-    Estimates of layers are corrected that a group runs in fewer cycles than their mappings by themselves. `compared` is
-    as of `with_mappings`.
+    Where a group runs a layer in fewer cycles than the layer's own mapping, the estimate of the layer is corrected.
+    `compared` is that of `with_mappings`.
     """
     if run.over() or not chosen:
         return
@@ -540,7 +539,7 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], stage: str, *
                                            strict=True):
             largest = max(layer.mappings, key=prod)
             if runs > 1 and largest[layer.problem.dimensions.index(RUNS)] > 1:
-                continue    # mappings over several runs say nothing of the lanes of one
+                continue    # a mapping over several runs tells nothing about one run
             base, operations = run.bases[name], prod(layer.problem.bounds.values())
             known = revised(base, cost.cycles * operations / cost.computes / runs, layer.mappings[largest])
             run.bases.update({other: known for other, same in run.bases.items() if same is base})
@@ -552,7 +551,7 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], stage: str, *
                                if not strategies_known(candidate.group, run.memory.strategies)}
     for candidate in short:
         state = run.known[candidate.segment.key]
-        if id(candidate) not in new and state.narrowed < NARROWED:  # again, in smaller tiles
+        if id(candidate) not in new and state.narrowed < NARROWED:  # propose smaller tiles
             halved = narrower(run.compiled(candidate.segment), candidate, price)
             if halved:
                 propose(run, state, [min(halved, key=lambda other: price(other.estimate))])
@@ -564,8 +563,8 @@ def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice
               compared: bool) -> list[EvaluatedGroup | None]:
     """Maps all tiles of some candidates and evaluates them exactly. Every tile minimises its share in the network.
 
-    Mappings that the checkpoint knows are not searched again. Returns for every candidate the group with mappings and
-    cost, or None if it cannot run.
+    Mappings in the checkpoint are not searched again. Returns for every candidate the group with mappings and cost, or
+    None if it cannot run.
     """
     groups = [candidate.group for candidate in chosen]
     options = replace(SEARCH, seed=run.options.seed, threads=run.options.workers)
@@ -584,20 +583,20 @@ def evaluated(run: PlanningRun, chosen: Sequence[Candidate], price: NetworkPrice
 
 def _with_costs(run: PlanningRun, chosen: Sequence[Candidate],
                 mapped: Sequence[FusedGroup | None]) -> list[EvaluatedGroup | None]:
-    """Candidates with their groups, which have mappings, and the exact costs of these; None for one that cannot run."""
+    """The mapped groups of candidates with their exact costs; None for a group without mappings or that is illegal."""
     costs = iter(checked_costs(run.hardware, [group for group in mapped if group], run.memory.evaluations))
     return [EvaluatedGroup(candidate, group, cost) if group and (cost := next(costs)[1]) else None
             for candidate, group in zip(chosen, mapped, strict=True)]
 
 
 def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
-    """Refines groups of the plan, given by their layers: other candidates that are nearly as good, and a descent over
+    """Refines the groups of the plan with layers `planned`: evaluates nearly as good candidates, then descends over
     tile sizes."""
     used = {state.segment.key: state for nodes, state in run.by_nodes.items() if nodes in planned}
     price = run.price
     evaluate_candidates(run, [candidate for state in used.values() for candidate in state.waiting[:NEAR]
                               if price(candidate.estimate) < (1 + NEARLY) * state.least(price)], REFINED)
-    for above in (0.0, NEARLY):     # neighbours that promise to be better, then those that still could be
+    for above in (0.0, NEARLY):     # better by estimate, then up to a share worse
         climbing = dict.fromkeys(used, inf)
         for _ in range(CLIMBS):
             now = {key: used[key].least(price) for key in climbing}
@@ -605,7 +604,7 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
             if run.over() or not climbing:
                 break
             near = []
-            for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
+            for state in (used[key] for key in climbing):   # the cheapest neighbours of the best group
                 best = min(state.exact, key=lambda group: price(group.point))
                 found = neighbours(run.compiled(state.segment), best.candidate, price)[:NEAR]
                 if best.group.second_reads:
@@ -616,8 +615,8 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
 
 
 def _evaluate_least(run: PlanningRun) -> None:
-    """Evaluates the groups of the plan that would be best if all cost their bound, in the tile sizes at which the bound
-    is least, as long as the plan becomes better."""
+    """Evaluates the plan that would be best if all groups cost their bound, in the tile sizes at which the bound is
+    least, as long as the plan improves."""
     before = inf
     while run.bounded and not run.over():
         plan = best_known_plan(run)
@@ -638,12 +637,12 @@ def _evaluate_least(run: PlanningRun) -> None:
 
 
 def _compare_strategies(run: PlanningRun) -> None:
-    """Compares the strategies of the groups of the plan that would be best if groups kept the promise of their
-    estimates, until it has none left: a tile in another strategy may miss most of what a group saves."""
+    """Compares strategies for groups of the plan that would be best if estimates held, until all are compared: a tile
+    in the wrong strategy may lose most of the gain of its group."""
     while not run.over():
         hoped, plan = _hoped_plan(run, lambda state: state.promising(run.price)), best_known_plan(run)
         planned = {part.nodes for part in plan}
-        worth = run.value(hoped) <= run.value(plan) * (1 - WORTH)   # else groups of the plan alone are searched
+        worth = run.value(hoped) <= run.value(plan) * (1 - WORTH)   # else only groups of the plan are compared
         picked = _candidates_of([part for part in hoped if worth or part.nodes in planned])
         if not picked:
             return
@@ -653,11 +652,11 @@ def _compare_strategies(run: PlanningRun) -> None:
 # Tensors that stay on the chip from group to group.
 
 def _with_lasting_tensors(run: PlanningRun, plan: list[CoverPart[EvaluatedGroup]]) -> list[CoverPart[EvaluatedGroup]]:
-    """The best plan with lasting tensors (`lasting_tensors`); the given one where none is better."""
+    """The best plan with lasting tensors (`lasting_tensors`), or the given plan if no other is better."""
     cover = None if run.over() else _lasting_cover(run)
     if cover is None:
         return plan
-    for left in reversed(range(ROUNDS)):    # the last round without estimates
+    for left in reversed(range(ROUNDS)):    # the last round counts no estimates
         price = run.price_at(plan)
         versions = cover.best(price, hopeful=left > 0 and not run.over())
         hoped = cover.cover_parts(versions)
@@ -675,7 +674,7 @@ def _with_lasting_tensors(run: PlanningRun, plan: list[CoverPart[EvaluatedGroup]
 
 
 def _lasting_cover(run: PlanningRun) -> LastingCover | None:
-    """The layers by themselves and the evaluated groups, in rows; None where no row has tensors that may last."""
+    """The rows of the network with layers by themselves and evaluated groups; None where no tensor may last."""
     rows = lasting_rows(run.workload, run.hardware, {name: result.spec for name, result in run.by_node.items()})
     if not any(row.tensors for row in rows):
         return None
@@ -683,7 +682,7 @@ def _lasting_cover(run: PlanningRun) -> LastingCover | None:
     home = run.hardware.arch.levels[run.hardware.level(level)]
 
     def roomy(groups: Iterable[EvaluatedGroup]) -> Iterator[EvaluatedGroup]:
-        """The groups, from the cheapest one on, that leave more room for lasting tensors than all cheaper ones."""
+        """The groups from the cheapest one on, each only if it leaves more room in the home than all cheaper ones."""
         least = inf
         for group in groups:
             taken = max(resident_words(group.group, layer_steps(group.group), home))
@@ -704,10 +703,10 @@ def _lasting_cover(run: PlanningRun) -> LastingCover | None:
     for nodes, state in run.by_nodes.items():
         segment = state.segment
         if segment.key not in groups:
-            # a group without loops is its layers by themselves, with lasting tensors between them
+            # a group without loops equals its layers one by one with lasting tensors
             exact = sorted((group for group in state.exact if group.group.loops or segment.repeat > 1),
                            key=lambda group: price(group.point))
-            # the sums of its output are finished in each step, so that it may stay
+            # groups that finish the sums of their output in each step, so that the output may stay
             finished = [group for group in exact
                         if segment.problems[-1].output.dimensions.issuperset(loop.dim for loop in group.group.loops)]
             inside = segment.repeat * sum(base.known[0].compute for base in group_bases(segment, run.bases))
@@ -721,7 +720,7 @@ def _lasting_cover(run: PlanningRun) -> LastingCover | None:
 
 def _evaluated_versions(run: PlanningRun, versions: Sequence[PartVersion],
                         price: NetworkPrice) -> dict[VersionKey, EvaluatedGroup | None]:
-    """Versions exactly, with the mappings of their parts and, where these fall short, with others."""
+    """The exact cost of versions, with the mappings of their parts or, if these cost too much, with new mappings."""
     level = homes(run.hardware)[0]
     candidates = [replace(version.part.candidate, group=version.group(level), estimate=version.point)
                   for version in versions]

@@ -39,8 +39,8 @@ class LayerInNetwork:
     """One distinct problem of a network, mapped by itself.
 
     Attributes:
-        nodes: The names of the network's layers that pose this problem, the layers of fused groups included.
-        count: All their runs, repeats included.
+        nodes: The names of all layers with this problem, including layers in fused groups.
+        count: The runs of all these layers, repeats included.
         result: The mapping of one run.
     """
 
@@ -88,7 +88,7 @@ class TileMapping:
 
 
 def plans_among(fuse: bool) -> str:
-    """The plans among which a gap is proven, with fused groups or without, in words; `network_bound` states them
+    """The class of plans for which a gap is proven, with fused groups or without, in words; `network_bound` defines it
     exactly."""
     groups = (" and fused groups of consecutive layers, in any shared loops and tile sizes, with halos and weights "
               "kept or brought in again, and tensors that stay on the chip from one to another") if fuse else ""
@@ -103,12 +103,12 @@ class GroupInNetwork:
         nodes: The names of its layers in the order in which they run; `group.layers[i]` is `nodes[i]`.
         group: The group: its links, its shared loops, the mappings of its tiles.
         cost: Energy and cycles of the group, all its repeats together.
-        unfused: Energy and cycles of the same layers one by one, on compute units with the operators between them.
+        unfused: Energy and cycles of its layers one by one and, with compute units, of the operators between them.
         sigma: The relaxed decision to fuse each link (FADiff, section 3.1.2), in [0, 1], before decoding.
-        tiles: Every inner mapping.
-        left_out: Energy and cycles of reads of residual operands from the outermost level, which the plan does without
-            as the group reads them on the chip, or on compute units of the operators between its layers by themselves;
-            part of `NetworkResult.joined`, not of `cost`.
+        tiles: The mapping of every tile.
+        left_out: Energy and cycles that the plan saves outside of `cost`: reads of residual operands from the outermost
+            level, which the group reads on the chip, or, with compute units, operators between its layers run by
+            themselves. They are part of `NetworkResult.joined`.
     """
 
     nodes: tuple[str, ...]
@@ -122,16 +122,16 @@ class GroupInNetwork:
 
 @dataclass(frozen=True)
 class OperatorInNetwork:
-    """An operator without multiply-accumulates on the compute unit of the design that does it.
+    """An operator without multiply-accumulates, on the compute unit that runs it.
 
     Attributes:
         node: Its name.
         op: Its operation.
-        group: The number of the fused group, from 1, between whose layers it lies; None where it runs by itself.
+        group: The number of the fused group, from 1, in which it runs; None where it runs by itself.
         unit: The unit.
-        bound: What sets its time: the unit or a memory.
+        bound: The bottleneck of its cycles: the unit or a memory.
         energy_pj: Its energy in the plan, all runs together.
-        cycles: Its cycles likewise. In a group that works side by side, the other cycles of the group hide them.
+        cycles: Its cycles, all runs together; in a group that works side by side they overlap with other cycles.
     """
 
     node: str
@@ -151,7 +151,7 @@ class LayerAlone:
         node: The name of the layer.
         reason: Why: "no gain", "no room", "operators between", "other groups save more", "not in one go",
             "no neighbour", "no legal mapping" or "no time".
-        detail: The same with figures and names.
+        detail: The reason with figures and names.
     """
 
     node: str
@@ -161,27 +161,27 @@ class LayerAlone:
 
 @dataclass(frozen=True)
 class NetworkResult:
-    """A plan for a network, every number of it computed exactly.
+    """A plan for a network; all numbers are exact.
 
     Attributes:
         workload: The network.
         hardware: Architecture and energies.
-        layers: Every distinct problem, mapped by itself; layers that are in no group run so.
+        layers: Every distinct problem, mapped by itself; layers outside of groups run with this mapping.
         groups: The fused groups.
         stats: Energy in pJ, cycles and EDP (sum of energies times sum of cycles) of the plan, `planned_joined`
             included.
-        unfused_stats: The same of all layers one by one, `joined` included.
-        history: Every improvement in order: `time_s` since the start, `value` of the network, `stage` that met it.
+        unfused_stats: Energy, cycles and EDP of all layers one by one, `joined` included.
+        history: Every improvement in order: `time_s` since the start, `value` of the network, `stage` that found it.
         options: The options of the search, by name.
         status: How the search ended, in words.
         time_s: Seconds that the search took.
-        joined: Energy and cycles of the tensors that sums, products and the like read besides the one that flows on,
-            such as residual operands: from the outermost level, layer by layer. On a design with compute units, of
-            all operators without multiply-accumulates, which read these tensors, too.
+        joined: Energy and cycles of reads of the other operands of sums, products and the like, such as residual
+            operands, from the outermost level, layer by layer. On a design with compute units: of all operators
+            without multiply-accumulates, including these reads.
         operators: The operators without multiply-accumulates, on a design with compute units; else they cost nothing.
-        alone: The layers that are in no group; empty where no groups were looked for, as `status` or `options` say.
-        bound: The value of the metric that no plan undercuts (those of `plans_among`): pJ *
-            cycles, pJ or cycles. None where none is proven.
+        alone: The layers that are in no group; empty if groups were not searched, see `status` and `options`.
+        bound: A lower bound on the metric of all plans (in the class `plans_among`), in pJ * cycles, pJ or cycles. None
+            where none is proven.
     """
 
     workload: Workload
@@ -201,14 +201,14 @@ class NetworkResult:
 
     @property
     def gap(self) -> float | None:
-        """The share by which the plan's metric can be above that of the best plan; 0: it is the best; None: unknown."""
+        """The share by which the plan's metric may exceed that of the best plan; 0: proved best; None: unknown."""
         if not self.bound:
             return None
         return gap_above(float(metric_of(self.options["metric"], self.stats.energy_pj, self.stats.cycles)), self.bound)
 
     @property
     def proven(self) -> str:
-        """The same as a sentence, rounded up to a hundredth of a percent."""
+        """The gap as a sentence, rounded up to a hundredth of a percent."""
         if self.gap is None:
             return "no lower bound on plans of this network is known"
         metric, plans = METRIC_NAMES[self.options["metric"]], plans_among(self.options["fuse"])
@@ -217,7 +217,7 @@ class NetworkResult:
 
     @property
     def planned_joined(self) -> OperatingPoint:
-        """The same in the plan, whose groups read some of these tensors on the chip."""
+        """`joined` in the plan, whose groups read some of these operands on the chip."""
         return self.joined.less(summed([group.left_out for group in self.groups]))
 
     @property
@@ -241,28 +241,28 @@ class NetworkResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings of a lenient reading of the design, each once; that of a factor may speak of one layer alone."""
+        """The warnings of a lenient reading of the design, each once; some concern one layer only."""
         return tuple(dict.fromkeys(text for outcome in self.layers for text in outcome.spec.warnings))
 
     @property
     def design(self) -> str:
-        """The design's name: that of its first file, or of its outermost node where it is no file."""
+        """The name of the design's first file, or of its outermost node if the design is no file."""
         files = self.layers[0].spec.files if self.layers else ()
         return Path(files[0]).stem if files else self.hardware.arch.name
 
     def share(self, energy_pj: float, cycles: float) -> float:
-        """The part of the unfused network's energy that some of it takes, plus its part of the cycles."""
+        """The given energy as a share of the unfused network's energy, plus the same share for cycles."""
         return energy_pj / (self.unfused_stats.energy_pj or 1.0) + cycles / (self.unfused_stats.cycles or 1.0)
 
     def weightiest_groups(self, most: int) -> list[tuple[int, GroupInNetwork]]:
-        """At most so many groups that save most energy and cycles, with their numbers in the plan, from 1."""
+        """The groups, at most `most`, that save most energy and cycles, each with its number in the plan, from 1."""
         saved = [self.share(group.unfused.energy_pj, group.unfused.cycles)
                  - self.share(group.cost.energy_pj, group.cost.cycles) for group in self.groups]
         numbers = sorted(range(len(saved)), key=lambda index: -saved[index])[:most]
         return [(index + 1, self.groups[index]) for index in sorted(numbers)]
 
     def layer_of(self, node: str) -> LayerInNetwork:
-        """A layer of the network by its name. Raises KeyError for a name that none has."""
+        """A layer of the network by its name. Raises KeyError for an unknown name."""
         for outcome in self.layers:
             if node in outcome.nodes:
                 return outcome
@@ -337,7 +337,7 @@ class EvaluatedGroup:
 
     @cached_property
     def point(self) -> OperatingPoint:
-        """Energy and cycles, less those that the rest of the network does without."""
+        """Energy and cycles, less the cost that the rest of the network saves (`left_out`)."""
         return OperatingPoint(self.cost.energy_pj, self.cost.cycles).less(self.candidate.left_out)
 
 
@@ -345,9 +345,9 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
                    sigma: Mapping[tuple[str, str], float], groups: Sequence[CoverPart[EvaluatedGroup]],
                    history: Sequence[dict[str, Any]], options: dict[str, Any], status: str,
                    time_s: float, apart: tuple[LayerAlone, ...] = (), bound: float | None = None) -> NetworkResult:
-    """Puts the result of a run together: the mapping of every distinct layer by itself, the fusion variable sigma of
-    each link where a descent gave one (else 1), the groups of the plan and the layers in none; the rest is for the
-    record."""
+    """Builds the result of a run. `results`: the mapping of every distinct layer by itself; `sigma`: the fusion
+    variable of each link if a descent gave one, else 1; `groups`: the groups of the plan; `apart`: the layers in no
+    group; the other arguments are recorded."""
     alone = by_node(workload, results)
     operators = {node.name: node.layer for node in workload.layers if node.layer}
     joined = other_reads(workload, results[0].spec, metric=options["metric"])
@@ -358,7 +358,7 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
                               sum(operators[name].repeat * alone[name].stats.cycles for name in names))
 
     def apart_from(part: CoverPart[EvaluatedGroup]) -> OperatingPoint:
-        """The layers of a group one by one; on compute units with the operators between them."""
+        """Cost of the layers of a group one by one and, with compute units, of the operators between them."""
         layers, others = one_by_one(part.nodes), part.plan.candidate.left_out
         if not part.plan.cost.operators:
             return layers

@@ -2,25 +2,25 @@
 
 Problem. Every shape of tile of every layer needs an exact mapping that Timeloop accepts, that leaves the resident
 tensors of the group in place, and that finishes the sums of an intermediate before the next layer reads it. A search
-that learnt this from violations alone (`fusion.group_legality`) would mostly draw illegal mappings.
+that is only told of violations (`fusion.group_legality`) would mostly draw illegal mappings.
 
-Constraints. The search of layers (`search.search_many`) runs on tiles, with more of Timeloop's own kinds of constraints
-(keep, bypass, fixed factors, loop order): a tensor that stays in its home level is bypassed outside it, where no
-temporal loop moves it; loops that add to an intermediate are inside its home, or directly outside as the innermost
-ones. The words that other tensors occupy are taken from the room of each level. In the mapping that comes out the
-outermost level keeps every data space again, so that `timeloop-model` runs it as it is.
+Constraints. The search of layers (`search.search_many`) runs on tiles, with additional constraints of Timeloop's own
+kinds (keep, bypass, fixed factors, loop order). A tensor that stays in its home level is bypassed outside of it, and no
+temporal loop outside moves it. Loops that add to an intermediate are inside its home, or directly outside as the
+innermost ones. The words of other tensors are taken from the room of each level. In the resulting mapping the outermost
+level keeps every data space again, so that `timeloop-model` runs it as it is.
 
-Strategies. How an intermediate is finished has no single best answer: all sums at once, each inside the home level, or
-in turn. Searching every tile in all ways takes three times as long, and one way is the best for nearly all tiles of a
-layer. A comparison searches all strategies of a layer and notes the best one. From then on tiles of the layer are
-searched with that one, and where nothing has been compared with the first; with the others only where it has no legal
-mapping.
+Strategies. There are several ways to finish an intermediate, none of which is always best: all sums at once, each sum
+inside the home level, or in turn. Searching every tile in all ways takes three times as long, and one way is best for
+nearly all tiles of a layer. A comparison searches all strategies of a layer and records the best. From then on tiles of
+the layer are searched with the best strategy, and before any comparison with the first one; other strategies are
+searched only if this one has no legal mapping.
 
 Proofs. After the first rounds of a search a short proof (`search.lower_bound.proof`) finds the best mapping of most
-tiles; where it leaves a wide gap, or nothing can be proved, the search goes on.
+tiles; where it leaves a wide gap, or no proof is possible, the search goes on.
 
-Candidates share many tiles, so that every outcome is kept for as long as the run lasts. It depends on the tile alone,
-not on searches before it, so that a resumed run comes to the same plan.
+Candidates share many tiles, so every outcome is kept until the run ends. It depends on the tile only, so that a resumed
+run finds the same plan.
 """
 
 from __future__ import annotations
@@ -54,19 +54,18 @@ from fadiff_mapper.search.search_many import search_all
 
 SEARCH = SearchOptions(effort=Effort(chains=40, rounds=60, rounds_least=1, chains_agreeing=8, extra_rounds=0,
                                      resplit_rate=0.0, proof=20_000, rounds_before_proof=2, proof_enough=0.1))
-"""Search of a tile, set by hand: nearly all proofs look at less than a tenth of these parts and mappings, whatever the
-mapping that they begin with; without a proof, shorter searches miss the best mappings of hard tiles."""
+"""Options of the search of a tile, set by hand: nearly all proofs take less than a tenth of this budget from any first
+mapping; without a proof, shorter searches miss the best mappings of hard tiles."""
 
 
 class TileStrategy(Enum):
-    """How a tile treats the intermediates that it reads and writes; of equally good mappings that of the first counts.
+    """How a tile treats the intermediates that it reads and writes; of equally good ones the first wins.
 
     Attributes:
-        whole: Whether the mapping has them whole in their level at once, or goes through them piece by piece.
-        sums: How the sums of the written one are finished before they are handed on, inside the home level, or in it
-            where they may rest there. "together": all sums of the tile are kept until all are finished. "inside": all
-            operands of a sum are brought into the home at once. "in turn": one part after the other is finished, by the
-            innermost loops outside the home.
+        whole: Whether whole intermediates of the tile lie in their level at once, or pass through it in pieces.
+        sums: How the sums of the written intermediate are finished, inside the home or, if sums may rest there, in it.
+            "together": all sums of the tile are kept until all are finished. "inside": all operands of a sum are in
+            the home at once. "in turn": one part after the other is finished, by the innermost loops outside the home.
     """
 
     WHOLE_AND_TOGETHER = (True, "together")
@@ -86,39 +85,39 @@ class ResidentTile:
     space: str  # name of the data space
     level: int  # index of the level
     outside: bool = False  # whether levels outside may keep it too
-    handed: bool = False  # whether it is an intermediate, which `TileStrategy` may take piece by piece
-    # whether it comes there with the tile, as the output of overlapping pools does, and so takes room of its own
+    handed: bool = False  # whether it is an intermediate, which `TileStrategy` may split into pieces
+    # whether it arrives with the tile, as the output of overlapping pools does, and so takes additional room
     apart: bool = False
-    partial: bool = False  # whether it lies there as partial sums, which come back to be added to
-    resting: bool = False   # whether unfinished sums of it may rest there while the tile runs
-    # how instances of the level divide it, by index of a level and dimension of the layer; empty: there is one
+    partial: bool = False  # whether it is partial sums from an earlier step, which this tile adds to
+    resting: bool = False   # whether its unfinished sums may rest in the level while the tile runs
+    # factors by which instances divide it: index of a level, dimension of the layer, factor; empty: a single instance
     shares: tuple[tuple[int, str, int], ...] = ()
 
 
 TileOutcomes = dict[tuple[Hashable, TileStrategy], "SearchOutcome | None"]
-"""Outcomes of searches, without their histories, by `TileShape.key` and strategy; None where a tile contradicts its
-constraints."""
+"""Outcomes of searches, without histories, by `TileShape.key` and strategy; None where the constraints of a tile allow
+no mapping."""
 
 
 @dataclass
 class TileMemory:
-    """What all searches of tiles of one network on one design share, all with the same options."""
+    """Shared results of all searches of tiles of one network on one design, all with the same options."""
 
     # name of the best strategy of each layer, by `TileShape.layer`, where they have been compared
     strategies: dict[str, str] = field(default_factory=dict)
     outcomes: TileOutcomes = field(default_factory=dict)  # outcomes of the searches made so far
     evaluations: TileEvaluations = field(default_factory=TileEvaluations)  # exact evaluations of tiles made so far
-    # whole layers prepared for evaluation, with a text that is equal for equal layers under equal constraints
+    # whole layers prepared for evaluation, each with a text that equal layers under equal constraints share
     layers: dict[Hashable, tuple[PreparedLayer, str]] = field(default_factory=dict)
     shared: KnownLayers = field(default_factory=dict)  # constants that layers of one shape share
-    # constraints that all tiles of a layer have in common, by the layer's text, the data spaces that are held, and the
+    # constraints that all tiles of a layer have in common, by the layer's text, the resident data spaces, and the
     # strategy
     constraints: dict[Hashable, Constraints] = field(default_factory=dict)
     # mappings of the tiles that groups took so far, by the identity of their outcome in `outcomes`
     mappings: dict[int, LayerMapping] = field(default_factory=dict)
 
     def layer(self, spec: Spec, problem: Problem) -> tuple[PreparedLayer, str]:
-        """A layer (a spec that outlives the memory, the problem as in a group) prepared for evaluation; its text."""
+        """A layer prepared for evaluation, and its text; `spec` must outlive the memory, `problem` is as in a group."""
         key = (id(spec), problem.dimensions, problem.dataspaces)
         if key not in self.layers:
             self.layers[key] = (shared_layer(replace(spec, problem=problem), self.shared),
@@ -126,7 +125,7 @@ class TileMemory:
         return self.layers[key]
 
     def constrained(self, tile: Spec, text: str, held: tuple[ResidentTile, ...], strategy: TileStrategy) -> Constraints:
-        """The constraints of a tile of the layer with a text, with the data spaces that are held."""
+        """The constraints of a tile with its resident data spaces; `text`: the text of its layer."""
         key = (text, held, strategy)
         if key not in self.constraints:
             self.constraints[key] = with_residents(tile.constraints, tile.problem, held, strategy)
@@ -140,8 +139,8 @@ class TileShape:
     index: int  # position of the layer in its group
     shape: tuple[int, ...]  # extents of the tile, in the order of the layer's dimensions
     spec: Spec  # the tile on its design
-    layer: str  # equal for layers whose tiles have the same best strategy
-    key: Hashable  # equal for tiles whose searches are the same
+    layer: str  # key of layers whose tiles share the best strategy
+    key: Hashable  # key of tiles with equal searches
     room: tuple[float, ...]  # words of every level that are left for the tile, innermost level first
     strategies: tuple[TileStrategy, ...]  # the strategies that could fit
     held: tuple[ResidentTile, ...]  # the data spaces that lie in a level while the tile runs
@@ -149,9 +148,9 @@ class TileShape:
     prepared: tuple[PreparedLayer, str]  # the whole layer prepared for evaluation, and its text
 
     def task(self, strategy: TileStrategy, memory: TileMemory) -> MappingTask:
-        """The search with one strategy."""
+        """The search of the tile with one strategy."""
         layer, text = self.prepared
-        # a data space takes no words of the room where it lies anyway
+        # a resident data space takes no further words of its level
         lying = {(resident.level, resident.space) for resident in self.held if not resident.apart}
         counted = np.array([[(level, name) not in lying for name in self.spec.problem.dataspace_names()]
                             for level in range(len(self.room))])
@@ -171,10 +170,10 @@ def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Seque
         specs: Spec of every layer of every group, for its constraints.
         sums: Energy and cycles of the network.
         options: Options of the searches.
-        compared: Whether all strategies are compared of layers whose best one is not known yet.
-        stopped: Asked again and again; once true, the searches end with what they have.
-        memory: Searches made before, which are not made again, and best strategies, with which searches begin; new
-            ones are added.
+        compared: Whether layers without a known best strategy are searched with all strategies.
+        stopped: Asked again and again; once true, the searches end with their best mappings so far.
+        memory: Outcomes of earlier searches, which are reused, and best strategies, which are tried first; new ones are
+            added.
 
     Returns:
         The groups with the best mapping for every tile of every layer, None where some tile has no legal one.
@@ -198,7 +197,7 @@ def strategies_known(group: FusedGroup, known: Mapping[str, str]) -> bool:
 
 
 def _layer_key(group: FusedGroup, index: int) -> str:
-    """Equal for layers whose tiles have the same best strategy: the same problem at the same kind of place."""
+    """The key of layers whose tiles share the best strategy: same problem, same neighbours in the group or none."""
     problem = group.layers[index].problem
     return (f"{problem.name} {list(problem.bounds.values())} {bool(group.into(index))} "
             f"{bool(group.output_home(index))}")
@@ -207,7 +206,7 @@ def _layer_key(group: FusedGroup, index: int) -> str:
 def _best(tile: TileShape, outcomes: Iterable[SearchOutcome], known: dict[int, LayerMapping]) -> LayerMapping | None:
     """The best legal mapping of a tile, or None, with every data space kept in the outermost level.
 
-    `known`: mappings by their outcome, which take up a new one.
+    `known`: mappings by the identity of their outcome; a new mapping is added.
     """
     legal = [outcome for outcome in outcomes if outcome.legal]
     if not legal:
@@ -222,11 +221,11 @@ def _best(tile: TileShape, outcomes: Iterable[SearchOutcome], known: dict[int, L
 
 def _searched(tiles: Sequence[TileShape], options: SearchOptions, compared: bool, stopped: Over,
               memory: TileMemory) -> list[dict[TileStrategy, SearchOutcome]]:
-    """Searches some tiles side by side; notes the best strategies of layers for which all are compared.
+    """Searches some tiles side by side; records the best strategies of layers that are compared.
 
     Returns:
-        For every tile the outcomes by strategy: of all where they are compared, or of one and, where that is never
-        legal, of the others.
+        For every tile the outcomes by strategy: of all strategies if they are compared, else of one, and of the others
+        only where that one has no legal mapping.
     """
     found: list[dict[TileStrategy, SearchOutcome]] = [{} for _ in tiles]
     known = memory.strategies
@@ -240,7 +239,7 @@ def _searched(tiles: Sequence[TileShape], options: SearchOptions, compared: bool
                 own[strategy] = outcome
 
     every_way = [compared and tile.layer not in known for tile in tiles]
-    # to begin with, the best known strategy if it could fit, else the first; none where none fits
+    # first the best known strategy if it could fit, else the first one that could; none where none could
     first = [([strategy for strategy in tile.strategies if strategy.name == known.get(tile.layer)]
               or list(tile.strategies))[:1] for tile in tiles]
     search([tile.strategies if every else begun for tile, every, begun in zip(tiles, every_way, first, strict=True)])
@@ -248,7 +247,7 @@ def _searched(tiles: Sequence[TileShape], options: SearchOptions, compared: bool
                                                                        if strategy not in own]
             for tile, own in zip(tiles, found, strict=True)])
     compared_tiles = [(tile, own) for tile, own, every in zip(tiles, found, every_way, strict=True) if every]
-    for tile, own in sorted(compared_tiles, key=lambda pair: prod(pair[0].shape)):  # that of the largest tile counts
+    for tile, own in sorted(compared_tiles, key=lambda pair: prod(pair[0].shape)):  # the largest tile decides
         if any(outcome.legal for outcome in own.values()):
             known[tile.layer] = min(own.items(), key=lambda pair: round(pair[1].value, 6))[0].name
     return found
@@ -256,9 +255,9 @@ def _searched(tiles: Sequence[TileShape], options: SearchOptions, compared: bool
 
 def tile_outcomes(wanted: Sequence[tuple[TileShape, TileStrategy]], options: SearchOptions, stopped: Over,
                   memory: TileMemory) -> list[SearchOutcome | None]:
-    """The outcomes of searches of some tiles, each with one strategy; None where a tile contradicts its constraints.
+    """Outcomes of the search of tiles, each with one strategy; None where the constraints of a tile allow no mapping.
 
-    Searches that `memory` has are not made again; new ones are added.
+    Outcomes in `memory` are reused; new ones are added.
     """
     known = memory.outcomes
     every = {(tile.key, strategy): (tile, strategy) for tile, strategy in wanted}
@@ -277,18 +276,18 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
     tiles = []
     all_steps = layer_steps(group)
     all_classes = [step_classes(group, layer, steps) for layer, steps in zip(group.layers, all_steps, strict=True)]
-    # level in which partial sums of each layer lie between steps, on the chip; None where there are none
+    # level on the chip that holds partial sums of each layer between steps; None: no such sums
     sums_at = [(hardware.level(group.sums) if group.sums else sum_level(spec.constraints, spec.problem.output.name))
                if group.sums != hardware.arch.level_names()[-1] and any(step.shares_sums for step in classes) else None
                for classes, spec in zip(all_classes, specs, strict=True)]
-    # words of every level that are left for each layer's tile, beside all that lies there while it runs
+    # words of every level that resident tensors leave to each layer's tile
     rooms: list[list[float]] = [[] for _ in group.layers]
     for level in hardware.arch.levels:
         for left, words in zip(rooms, resident_words(group, all_steps, level), strict=True):
             times = 2 if level.name in group.double_buffered else 1
             left.append(inf if level.usable is None else max(level.usable - words, 0.0) / times)
     if (at := sums_at[-1]) is not None and not group.sums:
-        # partial sums of the last layer take room from the others, as if spread over all instances
+        # partial sums of the last layer take room from other layers, counted as spread evenly over all instances
         problem = group.layers[-1].problem
         largest = max(problem.resized(step.shape).tensor_size(problem.output) for step in all_classes[-1])
         for left in rooms[:-1]:
@@ -298,7 +297,7 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
         for shape in dict.fromkeys(step.shape for step in all_classes[index]):
             tile = replace(design, problem=layer.problem.resized(shape))
             strategies: Sequence[TileStrategy] = (TileStrategy.WHOLE_FROM_INSIDE, TileStrategy.PIECES_FROM_INSIDE)
-            if group.output_home(index):    # else no intermediate is written, so that its sums play no role
+            if group.output_home(index):    # else the tile writes no intermediate, and its sums are free
                 strategies = [strategy for strategy in TileStrategy
                               if _room_to_finish(hardware, tile, held, strategy, room)]
             tiles.append(TileShape(index, shape, tile, _layer_key(group, index),
@@ -309,7 +308,7 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
 
 def _room_to_finish(hardware: Hardware, tile: Spec, held: Sequence[ResidentTile], strategy: TileStrategy,
                     room: Sequence[float]) -> bool:
-    """Whether an intermediate could be finished so: all its sums fit at once, or all operands of one sum do."""
+    """Whether a strategy could finish an intermediate: all its sums fit at once, or all operands of one sum do."""
     problem = tile.problem
     output = next(resident for resident in held if resident.space == problem.output.name)
     if strategy.sums == "together" and not output.resting:
@@ -326,7 +325,7 @@ def _room_to_finish(hardware: Hardware, tile: Spec, held: Sequence[ResidentTile]
 def held_spaces(hardware: Hardware, group: FusedGroup, index: int, sums_at: int | None) -> list[ResidentTile]:
     """The data spaces of a layer that lie in a level while its tile runs.
 
-    `sums_at`: the level on the chip in which its partial sums lie between steps; None where it has none.
+    `sums_at`: the level on the chip that holds its partial sums between steps; None where there are none.
     """
     layer = group.layers[index]
     held = [ResidentTile(name, hardware.level(stay.level)) for name, stay in layer.operands.items()]
@@ -347,8 +346,8 @@ def held_spaces(hardware: Hardware, group: FusedGroup, index: int, sums_at: int 
 
 def with_residents(constraints: Constraints, problem: Problem, held: Sequence[ResidentTile],
                    strategy: TileStrategy) -> Constraints:
-    """A design's constraints with those of the data spaces that are held while a tile runs, which all tiles of a layer
-    have in common; the bounds of the problem play no role."""
+    """The constraints of a design and of the resident data spaces, which all tiles of a layer share; only the
+    dimensions of the problem matter, not its bounds."""
     levels = list(constraints.levels)
     for resident in held:
         home = resident.level
@@ -358,7 +357,7 @@ def with_residents(constraints: Constraints, problem: Problem, held: Sequence[Re
         moving = space_of(problem, resident.space).dimensions if whole else frozenset()
         for index in range(home + 1, len(levels)):
             levels[index] = replace(levels[index], temporal=_ones(levels[index].temporal, moving))
-            if resident.shares:     # other loops would have several instances hold, or add to, the same words
+            if resident.shares:     # with other loops several instances would hold or add to the same words
                 levels[index] = replace(levels[index], spatial=_ones(levels[index].spatial, problem.dimensions))
         for index, dim, number in resident.shares:
             loops = levels[index].spatial
@@ -369,7 +368,7 @@ def with_residents(constraints: Constraints, problem: Problem, held: Sequence[Re
 
 
 def held_at(constraints: Constraints, home: int, handed: Mapping[str, bool]) -> Constraints:
-    """Constraints with some data spaces in a level, each with whether levels outside of it may keep it, too."""
+    """Constraints that keep data spaces in a level; `handed`: by name, whether levels outside may keep it, too."""
     keeping = list(constraints.levels)
     for name, written in handed.items():
         keeping[home] = replace(keeping[home], keep=keeping[home].keep | {name},
@@ -382,11 +381,11 @@ def held_at(constraints: Constraints, home: int, handed: Mapping[str, bool]) -> 
 
 def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: Problem, resident: ResidentTile,
               strategy: TileStrategy) -> list[LevelConstraints]:
-    """Sums of an intermediate are finished before they lie in its home level, or in it where they may rest there."""
+    """Constraints that finish the sums of an intermediate inside its home level, or in it where they may rest there."""
     result, output, home = list(levels), problem.output, resident.level
     summed = set(problem.dimensions) - output.dimensions
     for index in range(sum_level(design, output.name) + 1, len(result)):
-        if output.name in result[index].spatial.no_reuse:   # partial sums of each receiver would arrive by themselves
+        if output.name in result[index].spatial.no_reuse:   # each receiver would send its own partial sums
             result[index] = replace(result[index], spatial=_ones(result[index].spatial, summed))
     inside = not resident.resting and any(output.name not in level.bypass for level in design.levels[:home])
     for index in range(home if inside else home + 1, len(result)):
@@ -399,16 +398,16 @@ def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: 
 
 
 def _ones(loops: LoopConstraint, dims: Iterable[str]) -> LoopConstraint:
-    """Loops over some dimensions are 1."""
+    """The loops with all factors of some dimensions fixed to 1."""
     fixed = dict.fromkeys(dims, 1)
     return replace(loops, fixed=loops.fixed | fixed,
                    minimum={dim: least for dim, least in loops.minimum.items() if dim not in fixed})
 
 
 def _innermost(level: LevelConstraints, problem: Problem) -> LevelConstraints:
-    """Loops that add to outputs are inside the others; loops are 1 where the design's own order is another.
+    """The level with reduction loops as innermost ones, and with factors 1 where the design orders loops otherwise.
 
-    Taps come first, so that windows slide: with another loop inside theirs each tap would bring in a whole window.
+    Taps come first, so that windows slide: with another loop inside of theirs each tap would fetch a whole window.
     """
     loops, summed = level.temporal, set(problem.dimensions) - problem.output.dimensions
     taps = {term.dimension for space in problem.dataspaces for rank in space.ranks if len(rank) > 1 for term in rank}
@@ -418,7 +417,7 @@ def _innermost(level: LevelConstraints, problem: Problem) -> LevelConstraints:
 
 
 def cut_to_tile(constraints: Constraints, problem: Problem) -> Constraints:
-    """The constraints of a layer with fixed factors and minima that a tile cannot have cut to the tile's extents."""
+    """The constraints of a layer for a tile: factors and minima that the tile cannot have become its extents."""
     bounds = problem.bounds
 
     def cut(loops: LoopConstraint) -> LoopConstraint:
