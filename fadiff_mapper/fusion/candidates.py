@@ -3,23 +3,23 @@
 Problem. A segment can be tiled by every order of a few loops in any sizes, with every combination of resident operands
 and of retained or recomputed halos (the design spaces of DeFiNES and LoopTree): far more than can be mapped exactly.
 
-Nests. The shared loops run over dimensions of the last layer; each is carried back over the links and cuts the earlier
-layers. Enumerated are, in the terms of LoopTree, inter-layer tiling, and retention or recomputation of each
-intermediate per loop: up to two loops, or three where one adds up sums, and one loop in long segments; one
-representative of equal dimensions (rows and columns); halos retained along all loops, along all but one, or along none;
-every level on the chip with a single instance as home, and of two layers those whose instances can divide the
-intermediate (`divisions`), with tiles of whole shares; and partial sums of the last layer to which later steps add
-stay, rest in the home, or are spilled to the outermost level.
+Nests. The shared loops run over dimensions of the last layer; links carry each loop back to the earlier layers, which
+it cuts. Enumerated are, in the terms of LoopTree, inter-layer tiling, and retention or recomputation of each
+intermediate per loop: up to two loops, or three where one adds up sums, and one loop in long segments; one of two equal
+dimensions (rows and columns); halos retained along all loops, along all but one, or along none; as home every level on
+the chip with a single instance and, for two layers, levels whose instances can divide the intermediate (`divisions`),
+with tiles of whole shares; and three places for partial sums of the last layer between steps: where they are added up,
+the home, or the outermost level.
 
 Method. Each nest of loops (`tile_nests`) is estimated on a grid of tile sizes at once (`estimates`), in two steps of
-rising accuracy: first with every passing operand brought in once per step, a lower estimate; then, nest by nest in the
-order of these and only as long as one can still compete, with refetches where tiles do not fit. Around the best sizes a
-finer grid follows. Only candidates that survive are mapped and evaluated exactly (`network.planning`).
+rising accuracy: first a lower estimate, with every passing operand fetched once per step; then, nest by nest in this
+order and as long as one can still be the best, with refetches of tiles that do not fit. Around the best sizes a finer
+grid follows. Only the remaining candidates are mapped and evaluated exactly (`network.planning`).
 
 Around a plan (`reshaped`), either end of a group is moved by a few layers, or neighbours are merged, with the
-dimensions of the group's own loops carried over the links, or one loop over any dimension. `with_second_reads` makes of
-a candidate another one that reads residual operands on the chip: cheaper by the words that stay inside, as long as the
-home level has room for them.
+dimensions of the group's own loops carried over the links, or one loop over any dimension. `with_second_reads` turns a
+candidate into one that reads residual operands on the chip, which saves their words outside if the home has room for
+them.
 """
 
 from __future__ import annotations
@@ -64,42 +64,42 @@ from fadiff_mapper.workload.operations import VectorOperator
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 LOOPED = 6
-"""Layers of the longest segments that are tried in nests of several loops; longer ones have at most one. A limit of
+"""Most layers of a segment that is tried in nests of several loops; longer segments have at most one loop. A limit of
 time."""
 
 SIZES = {1: 40, 2: 20, 3: 10}
-"""Tile sizes that are tried of each loop of a nest, by the number of its loops; `_finer` tries more around the best.
-Fewer miss better plans on small arrays, more find none."""
+"""Tile sizes tried for each loop, by the number of loops of the nest; `_finer` tries more around the best. Fewer miss
+better plans on small arrays, more find none."""
 
 MOST_STEPS, MOST_ALONG = 2 ** 20, 2 ** 11
-"""Steps of a group, and of one of its loops, at most: a limit of time for the exact evaluation."""
+"""Most steps of a group, and most steps of one loop: a limit of time for the exact evaluation."""
 
 KEPT = 16
-"""Candidates of a segment, each with another nest or other resident operands. Fewer miss better plans, more find
+"""Most candidates of a segment, each with another nest or other resident operands. Fewer miss better plans, more find
 none."""
 
 FINER = 16
-"""Parts into which `_finer` divides a tile size, to try ten to twenty-three of them. Set by hand."""
+"""Parts into which `_finer` divides a tile size; it tries ten to twenty-three of them. Set by hand."""
 
 FURTHER = 3
-"""Layers by which an end of a group is moved at most: those of a block of most networks. A limit of time."""
+"""Most layers by which an end of a group is moved: a block in most networks. A limit of time."""
 
 
 def tile_nests(compiled: CompiledSegment) -> Iterator[TileNest]:
-    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those with one loop or none."""
+    """Enumerates the nests of a segment; if it has more than `LOOPED` layers, only nests with at most one loop."""
     for dims in orders(compiled.segment, 3 if len(compiled.segment.problems) <= LOOPED else 1):
         yield from nests_of(compiled, dims)
 
 
 def nests_of(compiled: CompiledSegment, dims: tuple[str, ...]) -> Iterator[TileNest]:
-    """Enumerates the nests with one order of loops: every home, retention of halos, and place where sums rest."""
+    """Enumerates the nests with one order of loops: every home, retention of halos, and level in which sums rest."""
     output, constraints = compiled.segment.problems[-1].output, compiled.bases[-1].constraints
     adding = [dim for dim in dims if dim not in output.dimensions]
     halos = list(_halos(compiled.segment, dims))
     for home in homes(compiled.hardware):
         in_home = constraints and output.name not in constraints.levels[compiled.hardware.level(home)].bypass
         for retained in halos:
-            if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
+            if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is innermost
                 yield TileNest(home, dims, retained, "")
             if adding and in_home:
                 yield TileNest(home, dims, retained, home)
@@ -108,7 +108,7 @@ def nests_of(compiled: CompiledSegment, dims: tuple[str, ...]) -> Iterator[TileN
 
 
 def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
-    """Enumerates orders of at most so many loops: up to two, or two over linked outputs and one that adds up sums.
+    """Enumerates orders of up to `loops` loops: up to two, or two over linked outputs and one that adds up sums.
 
     Yields:
         Dimensions of the last layer, outermost loop first.
@@ -118,7 +118,7 @@ def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
     yield ()
     for count in range(1, min(loops, 2) + 1):
         for order in permutations(dims, count):
-            # Of two equal dimensions, such as rows and columns, the first is in the order, and before the second.
+            # Of two equal dimensions, such as rows and columns, the first one is used first, and outside the second.
             if all(first in order and order.index(first) < order.index(second)
                    for first, second in equal if second in order):
                 yield order
@@ -129,14 +129,14 @@ def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
 
 
 def linked_dims(segment: Segment) -> set[str]:
-    """Dimensions of the last layer that move along an intermediate."""
+    """Dimensions of the last layer that move an intermediate."""
     return {dim for link in segment.into(len(segment.links)) for dim in link.dims.values()}
 
 
 def cut_dims(segment: Segment) -> list[str]:
     """Dimensions of the last layer that shared loops may cut: those of its output or of its link.
 
-    A loop over a kernel would cut neither layers before it nor results behind it.
+    A loop over a kernel would cut neither earlier layers nor the output.
     """
     last, linked = segment.problems[-1], linked_dims(segment)
     return [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
@@ -157,7 +157,7 @@ def alike(segment: Segment, first: str, second: str) -> bool:
 
 
 def cuts_whole(segment: Segment, dim: str) -> bool:
-    """Whether a loop over a dimension of the last layer would cut one that some consumer in the segment needs whole."""
+    """Whether a loop over a dimension of the last layer cuts a dimension that some layer needs whole."""
     cut = segment.cuts[dim]
     for index, link in enumerate(segment.links):
         reader = segment.reader(index)
@@ -171,7 +171,7 @@ def cuts_whole(segment: Segment, dim: str) -> bool:
 def shared_loops(segment: Segment, dims: Sequence[str]) -> tuple[list[set[str]], set[str]]:
     """Loops over which dimensions of the last layer share words of intermediates.
 
-    Returns, for each link, the loops along which neighbouring steps share words of its intermediate; and the loops
+    Returns, for each link, the loops along which neighbouring steps share words of its intermediate, and all loops
     along which windows overlap.
     """
     shared: list[set[str]] = [set() for _ in segment.links]
@@ -187,10 +187,10 @@ def shared_loops(segment: Segment, dims: Sequence[str]) -> tuple[list[set[str]],
 
 
 def _halos(segment: Segment, dims: Sequence[str]) -> Iterator[tuple[frozenset[str], ...]]:
-    """For each link the loops along which its words are retained, in every combination that is tried.
+    """For each link the loops along which its words are retained, in all combinations to try.
 
-    Recomputation is tried along no loop, along one, and along all, as far as these have a halo in some link. Along the
-    other loops, all words that two steps share are retained.
+    Recomputation is tried along no loop, along each single loop, and along all loops, where a link has a halo. Along
+    other loops all words that two steps share are retained.
     """
     shared, overlapping = shared_loops(segment, dims)
     again = (set[str](), *({dim} for dim in dims), set(dims))
@@ -199,12 +199,11 @@ def _halos(segment: Segment, dims: Sequence[str]) -> Iterator[tuple[frozenset[st
 
 
 def candidates(compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[Candidate]:
-    """The most promising candidates of a segment at some prices; `limit`: the price that they must be below.
-
-    At most `KEPT` different ones, on compute units four times as many, the best estimate first, then fewer loops.
-    """
+    """The most promising candidates of a segment at some prices, lowest estimate first: up to `KEPT` with one home and
+    a price below `limit`, with smaller blocks behind a causal mask, and up to `KEPT` with a divided intermediate. With
+    compute units there are up to four and two times as many."""
     hardware, rooms = compiled.hardware, [compiled]
-    if compiled.segment.charged:     # so that tiles may be there twice
+    if compiled.segment.charged:     # room for tiles twice
         rooms.append(replace(compiled, usable={home: words / 2 for home, words in compiled.usable.items()}))
         limit += price(operators_alone(between(compiled.segment.links), hardware.arch, hardware.tables, price.metric))
     found = list[Candidate]()
@@ -219,10 +218,10 @@ def candidates(compiled: CompiledSegment, price: NetworkPrice, limit: float) -> 
 
 
 def divisions(hardware: Hardware, segment: Segment, constraints: Sequence[Constraints]) -> list[Stay]:
-    """The ways in which instances of a level could divide the intermediate of two layers among them.
+    """All ways to divide the intermediate of two layers among the instances of a level.
 
-    `constraints`: the design's for each layer. Each fan-out outside of the level divides one dimension along which no
-    windows slide, and which no operator in between needs whole. Units that work on the intermediate take it from there.
+    `constraints`: the design's, for each layer. Each fan-out outside of the level divides one dimension along which no
+    windows slide and which no operator in between needs whole. Compute units on the intermediate must reach the level.
     """
     arch, problems = hardware.arch, segment.problems
     if len(problems) != 2 or segment.batched or len(homes(hardware)) != 1:
@@ -250,17 +249,17 @@ def divisions(hardware: Hardware, segment: Segment, constraints: Sequence[Constr
 
 
 def _spreads(loops: LoopConstraint, problem: Problem, dim: str, number: int) -> bool:
-    """Whether spatial loops may be those over one dimension alone, with some factor."""
+    """Whether constraints allow spatial loops with this factor over one dimension and 1 over all others."""
     factors = {other: number if other == dim else 1 for other in problem.dimensions}
     return all(loops.minimum.get(other, 1) <= factor <= loops.maximum.get(other, factor)
                and loops.fixed.get(other, factor) == factor for other, factor in factors.items())
 
 
 def _divided(compiled: CompiledSegment, price: NetworkPrice) -> list[Candidate]:
-    """Groups of two layers in which instances of a level divide the intermediate, in their best sizes."""
+    """Groups of two layers whose intermediate instances of a level divide, with their best tile sizes."""
     segment, bounds, found = compiled.segment, compiled.bounds, list[Candidate]()
     constraints = [base.constraints for base in compiled.bases if base.constraints]
-    times = 2 if segment.charged else 1     # twice where units work side by side
+    times = 2 if segment.charged else 1     # room for two tiles if units work side by side
     for stay in divisions(compiled.hardware, segment, constraints):
         shares = instances_along(segment, stay)
         usable = compiled.hardware.arch.levels[compiled.hardware.level(stay.level)].usable
@@ -270,11 +269,11 @@ def _divided(compiled: CompiledSegment, price: NetworkPrice) -> list[Candidate]:
                 sizes = [size for size in _sizes(bounds[dim] // shares.get(dim, 1), 1)
                          if usable is None or dim not in segment.links[0].back or times * size <= usable]
                 axes.append([shares.get(dim, 1) * size for size in _evenly(sizes, SIZES.get(len(nest.dims), 1))])
-            by_first: dict[int, list[tuple[int, ...]]] = {}     # estimates do not know what corrections of sums cost
+            by_first: dict[int, list[tuple[int, ...]]] = {}     # estimates do not charge corrections of sums
             for tiles in product(*axes):
                 extents = bounds | dict(zip(nest.dims, tiles, strict=True))
                 own = [-(-extents[dim] // shares.get(dim, 1)) for dim in segment.links[0].back]
-                # an instance has its share, and a row and a column of operands, which add a summand to all of it
+                # an instance holds its share, and a row and a column of operands for one summand of each sum
                 if usable is None or times * (prod(own) + sum(own)) <= usable:
                     by_first.setdefault(tiles[0] if tiles else 0, []).append(tiles)
             for several in by_first.values():
@@ -283,15 +282,15 @@ def _divided(compiled: CompiledSegment, price: NetworkPrice) -> list[Candidate]:
 
 
 def distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
-    """The first candidate of each group, in the given order."""
+    """The first candidate of each distinct group, in the given order."""
     return [candidate for index, candidate in enumerate(ranked)
             if all(candidate.group != other.group for other in ranked[:index])]
 
 
 def neighbours(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice) -> list[Candidate]:
-    """Candidates with the same loops that differ in one tile size, a few steps more or less; the best estimate first.
+    """Candidates with the same loops that differ in one tile size by a few steps; lowest estimate first.
 
-    Among the sizes are some that divide nothing. Arguments as for `candidates`.
+    Some of the sizes do not divide the bound. Arguments as for `candidates`.
     """
     lanes = compiled.lanes | instances_along(compiled.segment, nest_of(compiled, candidate).divided)
     near = _resized(compiled, candidate, price,
@@ -300,14 +299,14 @@ def neighbours(compiled: CompiledSegment, candidate: Candidate, price: NetworkPr
 
 
 def narrower(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice) -> list[Candidate]:
-    """Candidates with the same loops and half of one tile, for where tiles turn out not to fit."""
+    """Candidates with the same loops and one tile halved, for groups whose tiles do not fit."""
     return _resized(compiled, candidate, price, lambda loop: [-(-loop.tile // 2)] if loop.tile > 1 else [])
 
 
 def candidates_along(compiled: CompiledSegment, dims: tuple[str, ...], price: NetworkPrice,
                      tiles: Collection[tuple[int, ...]] = ()) -> list[Candidate]:
-    """For every home, halo and treatment of sums that could fit, the candidate with loops in one order, outermost
-    first, in the best tile sizes: of the given ones of all loops, or of the grid where `tiles` is empty."""
+    """For every home, retention of halos and level of sums, the candidate with loops over `dims`, outermost first, in
+    its best tile sizes. `tiles`: sizes of all loops to choose from; empty: the grid."""
     if any(cuts_whole(compiled.segment, dim) or compiled.bounds[dim] == 1 for dim in dims):
         return []
     sizes = _grid(compiled, dims, tiles)
@@ -317,7 +316,7 @@ def candidates_along(compiled: CompiledSegment, dims: tuple[str, ...], price: Ne
 
 
 def _finer(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice) -> Candidate:
-    """The best of the tile sizes between those of the grid."""
+    """The candidate, or a better one with tile sizes near its own, between those of the grid."""
     axes = []
     for loop in candidate.group.loops:
         sizes = {_rounded(loop.tile * part / FINER, compiled.lanes.get(loop.dim, 1))
@@ -328,13 +327,13 @@ def _finer(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice)
 
 
 def _rounded(size: float, lanes: int) -> int:
-    """A whole number near a size, a multiple of the lanes if larger than these."""
+    """The integer nearest to a size; above `lanes`, the nearest multiple of `lanes`."""
     return max(round(size / lanes), 1) * lanes if size > lanes else max(round(size), 1)
 
 
 def _resized(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice,
              sizes: Callable[[TileLoop], Sequence[int]]) -> list[Candidate]:
-    """The same loops with one tile, in turn, in each of its `sizes`; those that fit."""
+    """Candidates with the same loops and one tile changed to each of its `sizes`, loop by loop, if they fit."""
     loops, nest = candidate.group.loops, nest_of(compiled, candidate)
     now = [loop.tile for loop in loops]
     return [resized for position, loop in enumerate(loops) for size in sizes(loop)
@@ -348,11 +347,11 @@ def between(links: Iterable[FusedLink]) -> list[VectorOperator]:
 
 
 def with_operators(hardware: Hardware, candidate: Candidate, price: NetworkPrice) -> list[Candidate]:
-    """A candidate with the costs of the operators between its layers, less those of the same by themselves.
+    """A candidate with the costs of the operators between its layers, less their costs outside of the group.
 
-    Units and multiply-accumulators work in turn or, as another candidate, side by side, where tiles of intermediates
-    have room twice. Each operator goes to the unit with which the group is best at this price. None where no unit can
-    do an operator from the home, or its operations in one pass.
+    There are two candidates: units and multiply-accumulators in turn or, if intermediates have room twice, side by
+    side. Each operator runs on the unit that is best for the group at this price. Empty where no unit can do an
+    operator from the home, or in one pass.
     """
     if not candidate.segment.charged:
         return [candidate]
@@ -379,8 +378,8 @@ def with_operators(hardware: Hardware, candidate: Candidate, price: NetworkPrice
 
 def _on_units(hardware: Hardware, group: FusedGroup, layers: OperatingPoint, choices: OperatorChoices,
               price: NetworkPrice) -> tuple[FusedGroup, OperatingPoint]:
-    """A group with the best units for its operators, as far as none of them alone could have a better one, and its
-    energy and cycles. `layers` are those of its layers."""
+    """A group with the units for its operators such that no change of one unit is better, and its energy and cycles;
+    `layers`: energy and cycles of its layers."""
     def on(units: Sequence[str]) -> tuple[FusedGroup, OperatingPoint]:
         own = replace(group, units=tuple(units))
         costs = operator_costs(own, choices)
@@ -400,8 +399,8 @@ def _on_units(hardware: Hardware, group: FusedGroup, layers: OperatingPoint, cho
 
 
 def _around_diagonal(compiled: CompiledSegment, candidate: Candidate, price: NetworkPrice) -> list[Candidate]:
-    """A candidate with its operators and, where blocks behind a causal mask are skipped, in halves, quarters and so on
-    of queries and keys, as long as estimates fall: smaller blocks lie closer to the diagonal."""
+    """A candidate with its operators and, if blocks behind a causal mask are skipped, with tiles of queries and keys
+    halved as long as estimates fall: smaller blocks follow the diagonal more closely."""
     found = with_operators(compiled.hardware, candidate, price)
     mask = unmasked_steps(found[0].group) if found else None
     if mask is None:
@@ -427,7 +426,7 @@ def _executed(classes: Sequence[Counter[StepClass]]) -> int:
 
 def _in_sizes(compiled: CompiledSegment, nest: TileNest, price: NetworkPrice,
               sizes: Sequence[tuple[int, ...]]) -> list[Candidate]:
-    """A nest in the best of these sizes, as a list of one; empty where nothing fits."""
+    """A nest with the best of some tile sizes, as a list of one candidate; empty where none fits."""
     shares = instances_along(compiled.segment, nest.divided)
     sizes = [own for own in sizes if not any(
         size % shares.get(dim, 1) for dim, size in zip(nest.dims, own, strict=True))]
@@ -437,9 +436,9 @@ def _in_sizes(compiled: CompiledSegment, nest: TileNest, price: NetworkPrice,
 
 
 def _near(bound: int, tile: int, lanes: int) -> set[int]:
-    """Tile sizes near one: in even steps, a quarter larger or smaller in whole lanes, and by the lanes more or less.
+    """Tile sizes near `tile`: of even steps, a quarter more or less in whole lanes, and one lane count more or less.
 
-    Even steps are one step or a quarter of the steps less, or one step or a third more.
+    The number of even steps changes by one, falls by a quarter or grows by a third.
     """
     steps = -(-bound // tile)
     even = {-(-bound // count) for count in (steps * 3 // 4, steps - 1, steps + 1, steps * 4 // 3)
@@ -451,11 +450,11 @@ def _near(bound: int, tile: int, lanes: int) -> set[int]:
 
 
 def _grid(compiled: CompiledSegment, dims: tuple[str, ...], tiles: Collection[tuple[int, ...]] = ()) -> np.ndarray:
-    """Every combination of tile sizes for up to three loops, or the given ones alone, [loops, B]."""
+    """All combinations of tile sizes for up to three loops, or only the given ones, [loops, B]."""
     return _grid_over(tuple((compiled.bounds[dim], compiled.lanes.get(dim, 1)) for dim in dims), tuple(sorted(tiles)))
 
 
-@lru_cache(maxsize=1 << 10)     # some hundred of a network, 16 KB each at most
+@lru_cache(maxsize=1 << 10)     # a network has some hundred, of at most 16 KB each
 def _grid_over(extents: tuple[tuple[int, int], ...], tiles: tuple[tuple[int, ...], ...]) -> np.ndarray:
     """`_grid` for loops over dimensions of these bounds and lanes; segments with the same last layer share it."""
     if not extents:
@@ -467,16 +466,15 @@ def _grid_over(extents: tuple[tuple[int, int], ...], tiles: tuple[tuple[int, ...
 
 
 def _evenly(sizes: list[int], most: int) -> list[int]:
-    """At most so many of some sizes, evenly over the small and the large ones."""
+    """At most `most` of some sorted sizes, evenly chosen."""
     if len(sizes) <= most:
         return sizes
     return sorted({sizes[round(k * (len(sizes) - 1) / (most - 1))] for k in range(most)})
 
 
 def _sizes(bound: int, lanes: int) -> list[int]:
-    """Tile sizes below a bound: divisors, sizes of a few even steps, and multiples of the lanes with many divisors.
-
-    The last tile may be smaller than the others, so sizes need not divide the bound.
+    """Tile sizes below a bound: divisors, sizes of a few even steps, and multiples of the lanes by numbers with many
+    divisors. They need not divide the bound, as the last tile may be smaller than the others.
     """
     smooth = {lanes * factor << shift for factor in (1, 3, 5, 7) for shift in range(bound.bit_length())}
     even = {-(-bound // steps) for steps in range(2, 9)} if lanes == 1 else set()
@@ -493,17 +491,17 @@ def reshaped(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes], 
              stopped: Callable[[], bool] = lambda: False) -> dict[Hashable, list[Candidate]]:
     """Candidates next to the groups of a plan, by the key of their segment.
 
-    `plan`: layers and group of each part; `chains`: the layers of every chain; `segments`: all that could be groups;
-    `compiled` makes one ready to be estimated; `stopped` is asked before each: once true, the others are left out.
+    `plan`: layers and group of each part; `chains`: the layers of every chain; `segments`: all possible groups;
+    `compiled`: prepares a segment for estimates; `stopped`: asked before each segment, true ends the search.
     """
     by_nodes = {segment.nodes: segment for segment in segments}
     proposed, tried = dict[Hashable, list[Candidate]](), set[tuple[Hashable, Dims]]()
     for segment, carried in _moved(plan, chains, by_nodes):
         if stopped():
             break
-        # Layers that are one problem over all their runs in one segment, and run by run in another, differ in these.
+        # A layer has other dimensions where its runs are one problem than where it runs one by one.
         dims = tuple(dim for dim in carried if dim in segment.problems[-1].bounds)
-        fewer = combinations(dims, 2) if len(dims) > 2 else ()      # a shorter group may do without a loop
+        fewer = combinations(dims, 2) if len(dims) > 2 else ()      # a shorter group may need one loop less
         single = [] if segment.key in proposed else [order for order in orders(segment, 1) if order]
         own = proposed.setdefault(segment.key, [])
         for order in (dims, *fewer, *single):
@@ -515,7 +513,7 @@ def reshaped(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes], 
 
 def _moved(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
            by_nodes: Mapping[Nodes, Segment]) -> Iterator[tuple[Segment, Dims]]:
-    """Segments with other ends or made of two neighbours, and the dimensions of their loops."""
+    """Segments with an end moved, or made of two neighbouring groups, and the dimensions of their loops."""
     position = {name: (chain, index) for chain in chains for index, name in enumerate(chain)}
     for nodes, group in plan:
         chain, start = position[nodes[0]]
@@ -538,7 +536,7 @@ def _moved(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
 
 
 def _carried(segment: Segment, dims: Dims, index: int) -> Dims:
-    """Dimensions of layer `index` as those of the last layer; those that no link carries there are dropped."""
+    """Dimensions of layer `index` as those of the last layer; dimensions that links do not carry so far are dropped."""
     while index < len(segment.links):
         link = segment.links[index].dims
         dims, index = tuple(link[dim] for dim in dims if dim in link), segment.reader(index)
@@ -546,14 +544,14 @@ def _carried(segment: Segment, dims: Dims, index: int) -> Dims:
 
 
 def with_second_reads(hardware: Hardware, candidate: Candidate, costs: WordCosts) -> list[Candidate]:
-    """A candidate without second reads with as many residual operands on the chip as its loops allow; none where it has
-    none or they do not fit."""
+    """A candidate with as many residual operands on the chip as its loops allow; empty where it has none or they do not
+    fit. The given candidate has no second reads."""
     segment, group = candidate.segment, candidate.group
     if not segment.residuals or not group.links or any(link.stay.shares for link in group.links):
         return []
     reads = [other.read for other in segment.residuals]
     allowed, kept = reads, _keeping(group, reads, segment.read_inside)
-    if structure_violations(hardware, kept):    # mostly all are possible at once
+    if structure_violations(hardware, kept):    # in most groups all are possible at once
         allowed = [read for read in reads if not structure_violations(hardware, _keeping(group, [read], frozenset()))]
         kept = _keeping(group, allowed, segment.read_inside if len(allowed) == len(reads) else frozenset())
         if not allowed or structure_violations(hardware, kept):
@@ -565,19 +563,19 @@ def with_second_reads(hardware: Hardware, candidate: Candidate, costs: WordCosts
     words = [other.words for other in segment.residuals if other.read in allowed]
     reads_alone = summed([costs.fetched(count) for count in words] or [NOTHING])
     inside = sum(count * costs.read[home] for count in words)
-    # one residual operand of each tensor that is no longer written to the outermost level
+    # one residual operand for each tensor that is no longer written to the outermost level
     no_more = {index + 1 for index, (before, after) in enumerate(zip(group.links, kept.links, strict=True))
                if before.written and not after.written}
     unwritten = sum({other.read.first: other.words * costs.written
                      for other in segment.residuals if other.read.first in no_more}.values())
     estimate = OperatingPoint(candidate.estimate.energy_pj - reads_alone.energy_pj + inside - unwritten,
                               candidate.estimate.cycles - reads_alone.cycles)
-    # with units, these reads are part of operators that are left out as a whole
+    # with units, the cost of operators outside the group includes these reads
     return [Candidate(segment, kept, estimate, candidate.left_out if segment.charged else reads_alone)]
 
 
 def _keeping(group: FusedGroup, reads: Sequence[SecondRead], read_inside: frozenset[int]) -> FusedGroup:
-    """A group with second reads; its own input, where it is read again, stays at the home of the intermediates."""
+    """A group with second reads; if its own input is read again, the input stays in the home of the intermediates."""
     own: Mapping[str, Stay] = {read.tensor: Stay(group.links[0].stay.level) for read in reads if not read.first}
     first: FusedLayer = group.layers[0]
     return replace(group, layers=(replace(first, operands={**own, **first.operands}), *group.layers[1:]),

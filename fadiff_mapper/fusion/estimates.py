@@ -1,14 +1,14 @@
-"""Estimates of fused groups before their tiles are mapped, from what is known of the layers by themselves.
+"""Estimates of fused groups before their tiles are mapped, from the mappings of their layers by themselves.
 
 Problem. Thousands of candidates cannot be mapped; they have to be ranked. For one order of loops, tile sizes and
 resident operands trade the room in the home level against traffic to the outermost one.
 
 Method. A layer's best mapping by itself gives its energy and cycles on the chip (`LayerBase`). The compiled estimate
 (`kernel/nest_estimate.hpp`) replaces its traffic with the outermost level and multiplies its work where halos are
-recomputed, for all residency choices and many tile sizes side by side, in two stages (`best_candidates`): lower prices
-bring every passing operand in once per step; then refetches of tiles that do not fit are added, for the most promising
-sizes of one choice. Estimates only rank candidates; every plan that is returned is evaluated exactly, and `revised`
-corrects the estimate once a group has run a layer faster than expected.
+recomputed, for all residency choices and many tile sizes side by side. It has two stages (`best_candidates`): a lower
+price assumes that every passing operand comes in once per step; then refetches of tiles that do not fit are added, for
+the most promising sizes of one choice. Estimates only rank candidates; every plan that is returned is evaluated
+exactly, and `revised` corrects the estimate once a group has run a layer faster than expected.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from fadiff_mapper.workload import OperatingPoint
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 LESS = 1e-6
-"""The part by which cycles must be fewer to count as fewer: a guard against rounding."""
+"""Relative difference of cycles that counts as fewer: a guard against rounding."""
 
 KNOWN_LANES = 6
-"""Mappings of a layer that estimates know the lanes of, the fastest ones. Set by hand."""
+"""Most mappings of a layer whose lanes estimates use, the fastest first. Set by hand."""
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The units that one mapping of a layer uses side by side."""
+    """The parallelism of one mapping of a layer."""
 
-    compute: float  # cycles of the arithmetic and of all levels but the outermost one
-    lanes: dict[str, int]  # units that work side by side on each dimension, over all levels
+    compute: float  # cycles inside the outermost level
+    lanes: dict[str, int]  # spatial factor of each dimension, over all levels
 
 
 @dataclass(frozen=True)
 class LayerBase:
-    """A layer by itself, as its best mapping runs it."""
+    """Costs of a layer by itself, with its best mapping, as estimates use them."""
 
-    inside: float  # pJ of everything but the outermost level's accesses
-    home_reads: dict[str, dict[str, float]]  # words that each level gives inwards: level -> data space -> words
-    sums_room: float  # words of output that fit where sums are finished, all instances together
-    # mappings that tiles may be run like, the fastest first: the layer's best one; its fastest ones, also with
-    # padded bounds, whose lanes tiles can fill where the whole layer cannot; and those that groups were found to have
+    inside: float  # pJ without accesses of the outermost level
+    home_reads: dict[str, dict[str, float]]  # words read from each level: level -> data space -> words
+    sums_room: float  # words of output that fit in the level that finishes sums, all instances
+    # mappings that tiles may follow, fastest first: the layer's best; its fastest, also with padded bounds, whose lanes
+    # tiles can fill where the whole layer cannot; and mappings of tiles in evaluated groups
     known: tuple[SideBySide, ...]
     costs: WordCosts
     whole: OperatingPoint  # energy and cycles of the best mapping, one run
@@ -65,7 +65,7 @@ class LayerBase:
 
 
 def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
-    """What estimates need of a layer's best mapping by itself, and of fast ones, also with `padded` bounds."""
+    """Costs of a layer from its best mapping by itself, and parallelism of fast mappings, also with `padded` bounds."""
     levels = result.stats.levels
     accesses = {level["name"]: sum(space["energy_pj_total"] for space in level["dataspaces"].values())
                 for level in levels}
@@ -85,11 +85,10 @@ def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
 
 
 def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:
-    """Corrects what is known of a layer once a group has run its work in so many cycles, with a mapping of its largest
-    tile; the same object unless the group was faster.
+    """Corrects the cycles of a layer after a group has run its work in `cycles`, with a mapping of its largest tile;
+    the same object unless the group was faster.
 
-    Tiles may fill more units than any of the mappings known before; groups with them are then thought slower than they
-    are.
+    Tiles may use more units than any known mapping; until such a correction, groups with them are estimated too slow.
     """
     if cycles >= base.known[0].compute * (1 - LESS):
         return base
@@ -97,20 +96,20 @@ def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:
 
 
 def _fastest(known: Sequence[SideBySide]) -> tuple[SideBySide, ...]:
-    """The fastest mappings, each with other lanes."""
+    """The fastest mappings with different lanes, fastest first, at most `KNOWN_LANES`."""
     ranked = sorted(known, key=lambda one: one.compute)
     return tuple(one for index, one in enumerate(ranked)
                  if all(one.lanes != other.lanes for other in ranked[:index]))[:KNOWN_LANES]
 
 
 def group_bases(segment: Segment, bases: Mapping[str, LayerBase]) -> list[LayerBase]:
-    """The layers of a segment by themselves, each with all the runs that its problem has there, back to back.
+    """Costs of the layers of a segment by themselves, each with all runs that one run of the group has of it.
 
-    `bases`: each layer by itself, one run, by name.
+    `bases`: costs of one run of each layer by itself, by name.
     """
     return [bases[name] if runs == 1 else replace(
         bases[name], inside=runs * bases[name].inside,
-        # mappings over several runs may spread these over units, so lanes of one run say nothing of them
+        # a mapping over several runs may spread runs over units, so lanes of one run do not apply
         known=(SideBySide(runs * bases[name].known[0].compute, {}),),
         home_reads={level: {space: runs * words for space, words in own.items()}
                     for level, own in bases[name].home_reads.items()},
@@ -118,59 +117,59 @@ def group_bases(segment: Segment, bases: Mapping[str, LayerBase]) -> list[LayerB
 
 
 def _cycles_inside(result: Result) -> float:
-    """Cycles of a mapping if the outermost level had no limit of bandwidth."""
+    """Cycles of a mapping without the outermost level's limit of bandwidth."""
     return float(max(result.stats.arithmetic["cycles"], *(level["cycles"] for level in result.stats.levels[:-1])))
 
 
 def sum_level(constraints: Constraints, output: str) -> int:
-    """Index of the level in which sums are finished: the innermost that must keep the output, or else that may."""
+    """Index of the level in which sums are finished: the innermost that must keep the output, else that may."""
     must = [index for index, level in enumerate(constraints.levels) if output in level.keep]
     may = [index for index, level in enumerate(constraints.levels) if output not in level.bypass]
     return (must or may)[0]
 
 
 def _lanes(mapping: LayerMapping) -> dict[str, int]:
-    """Units that work side by side on each dimension, over all levels."""
+    """Spatial factor of each dimension, over all levels."""
     return {dim: prod(level.spatial[dim] for level in mapping.levels) for dim in mapping.levels[0].spatial}
 
 
 @dataclass(frozen=True)
 class CompiledSegment:
-    """A segment on a design with what is known of its layers, ready to be estimated."""
+    """A segment on a design with the costs of its layers, in the form that estimates need."""
 
     hardware: Hardware
     segment: Segment
-    bases: Sequence[LayerBase]  # each layer by itself (`group_bases`)
-    usable: dict[str, float]  # words of every level that can be a home, by name; infinite without a limit
-    tables: FusedSegment  # the same for the kernel
+    bases: Sequence[LayerBase]  # costs of each layer by itself (`group_bases`)
+    usable: dict[str, float]  # usable words of every possible home, by name; infinite without a limit
+    tables: FusedSegment  # segment and bases in the kernel's form
 
     @property
     def bounds(self) -> dict[str, int]:
-        """Extents of the last layer, whose dimensions the shared loops cut."""
+        """Bounds of the last layer, whose dimensions the shared loops cut."""
         return self.segment.problems[-1].bounds
 
     @property
     def lanes(self) -> dict[str, int]:
-        """Units that work side by side on each dimension of the last layer, in its fastest mapping."""
+        """Spatial factor of each dimension of the last layer, in its fastest mapping."""
         return self.bases[-1].known[0].lanes
 
 
 Translated = dict[Hashable, tuple[Any, Any]]
-"""Layers and links in the kernel's form, each with what it was made from, by the identity of these."""
+"""Layers and links in the kernel's form with their Python originals, by the identity of the originals."""
 
 
 def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
                      known: Translated | None = None) -> CompiledSegment:
-    """Translates a segment with its layers by themselves (`group_bases`) for the compiled estimates.
+    """Translates a segment and the costs of its layers (`group_bases`) for the compiled estimates.
 
-    `known`: layers and links of other segments on the same design; those of this one are added.
+    `known`: layers and links of other segments on the same design; those of this segment are added.
     """
     known = {} if known is None else known
 
     def translated(translate: Callable[..., Any], *parts: Any) -> Any:
         key = tuple(map(id, parts))
         if key not in known:
-            known[key] = translate(*parts), parts  # kept, so that no other object takes over their identity
+            known[key] = translate(*parts), parts  # kept alive, so that identities stay unique
         return known[key][0]
 
     levels = {name: hardware.level(name) for name in homes(hardware)}
@@ -193,7 +192,7 @@ def _compiled_layer(levels: Mapping[str, int], problem: Problem, base: LayerBase
                     *handed: str) -> SegmentLayer:
     """The kernel's form of a layer.
 
-    `levels`: the homes with their indices; `linked`: what the layer right before it hands on; `handed`: what all do.
+    `levels`: possible homes with their indices; `linked`: operand from the layer before; `handed`: all such operands.
     """
     names, position = problem.dataspace_names(), {dim: index for index, dim in enumerate(problem.dimensions)}
     return SegmentLayer(
@@ -226,18 +225,18 @@ def _compiled_link(link: FusedLink, slides: Mapping[str, WindowSlide], producer:
 
 @dataclass(frozen=True)
 class TileNest:
-    """Shared loops without their sizes."""
+    """Shared loops without tile sizes, with home and retained halos."""
 
     home: str  # name of the level in which intermediates lie
     dims: tuple[str, ...]  # dimensions of the last layer, outermost loop first
-    # for each link the loops along which its words are retained; along the others, they are recomputed
+    # for each link the loops along which halos are retained; along other loops they are recomputed
     retained: tuple[frozenset[str], ...]
-    sums: str  # where partial sums rest between the steps that add to them, as of `FusedGroup.sums`
-    divided: Stay | None = None  # how instances of a level divide the intermediate, which passes by the home
+    sums: str  # where partial sums rest between steps, see `FusedGroup.sums`
+    divided: Stay | None = None  # the intermediate divided among instances of another level than `home`
 
 
 def homes(hardware: Hardware) -> list[str]:
-    """The levels in which tensors can stay, outermost first: on the chip, with a single instance and some room."""
+    """The possible homes of tensors, outermost first: levels on the chip with a single instance and some room."""
     return [level.name for level in reversed(hardware.arch.levels[:-1])
             if level.instances == 1 and not level.is_dummy and level.usable != 0]
 
@@ -249,20 +248,20 @@ class Candidate:
     segment: Segment  # its layers and links
     group: FusedGroup  # the group, without mappings
     estimate: OperatingPoint  # estimated energy and cycles, all repeats together, less `left_out`
-    # reads of residual operands from the outermost level that the network does without, as the group reads them on the
-    # chip
+    # cost that the network saves outside of the group: reads of residual operands from the outermost level or, with
+    # compute units, its operators run by themselves
     left_out: OperatingPoint = NOTHING
 
 
 def nest_of(compiled: CompiledSegment, candidate: Candidate) -> TileNest:
-    """The shared loops of a candidate without their sizes."""
+    """The tile nest of a candidate."""
     group, stay = candidate.group, candidate.group.links[0].stay
     return TileNest(homes(compiled.hardware)[0] if stay.shares else stay.level, tuple(loop.dim for loop in group.loops),
                     tuple(link.stay.across for link in group.links), group.sums, stay if stay.shares else None)
 
 
 def instances_along(segment: Segment, divided: Stay | None) -> dict[str, int]:
-    """Dimension of the last layer -> number of instances that divide it, of a residency in a segment of two layers."""
+    """Dimension of the last layer -> number of instances that divide it, in a segment of two layers."""
     found: dict[str, int] = {}
     for _, dim, number in divided.shares if divided else ():
         theirs = segment.links[0].dims[dim]
@@ -272,11 +271,11 @@ def instances_along(segment: Segment, divided: Stay | None) -> dict[str, int]:
 
 def best_candidates(compiled: CompiledSegment, nests: Iterable[tuple[TileNest, np.ndarray]], price: NetworkPrice,
                     limit: float = inf, most: int = 1) -> list[Candidate]:
-    """Finds the best tile sizes and operands that stay for some nests, each with the tile sizes to try, [loops, B].
+    """Finds the best tile sizes and resident operands; `nests`: each with the tile sizes to try, [loops, B].
 
     Returns:
-        At most so many residency choices of nests at a price below the limit, each in its best tile sizes, the best
-        estimate first; of equal ones those come first that were given first.
+        At most `most` residency choices with a price below `limit`, each with its best tile sizes, lowest estimate
+        first; ties keep the order of `nests`.
     """
     last, usable = compiled.segment.problems[-1].dimensions, compiled.usable
     rough: list[tuple[float, int, int, TileNest, np.ndarray, NestEstimate]] = []
@@ -291,7 +290,7 @@ def best_candidates(compiled: CompiledSegment, nests: Iterable[tuple[TileNest, n
     best: list[tuple[float, int, Callable[[], Candidate]]] = []
     for least, number, choice, nest, sizes, estimate in sorted(rough, key=lambda item: item[:2]):
         bar = best[-1][0] if len(best) == most else limit
-        if least >= bar:    # lower prices only rise from here on: nothing that follows can compete
+        if least >= bar:    # lower prices are sorted: all that follow are at least as high
             break
         if found := estimate.best_sizes(choice, *price.sums, bar):
             value, energy, cycles, column = found
@@ -303,7 +302,7 @@ def best_candidates(compiled: CompiledSegment, nests: Iterable[tuple[TileNest, n
 
 def _candidate(compiled: CompiledSegment, nest: TileNest, stays: Iterable[tuple[int, int, int, int, int]],
                tiles: Sequence[int], estimate: OperatingPoint) -> Candidate:
-    """The group with a nest in some tile sizes; `stays`: the operands that stay (`NestEstimate.stays`)."""
+    """The group of a nest with given tile sizes; `stays`: the resident operands (`NestEstimate.stays`)."""
     segment = compiled.segment
     operands: list[dict[str, Stay]] = [{} for _ in segment.problems]
     shared: list[dict[str, tuple[int, str]]] = [{} for _ in segment.problems]
@@ -323,10 +322,10 @@ def _candidate(compiled: CompiledSegment, nest: TileNest, stays: Iterable[tuple[
 
 
 def _saved_by_instances(compiled: CompiledSegment) -> OperatingPoint:
-    """The energy by which estimates fall where instances of a level divide the intermediate of two layers.
+    """The energy that estimates count too much where instances of a level divide the intermediate of two layers.
 
-    Estimates count accesses to the home as the layers by themselves make them, the copy of the intermediate to it, and
-    that each of its words is read there. Tiles that fit single instances make others; the exact evaluation knows them.
+    Estimates count the layers' own accesses to the home, the copy of the intermediate into it and the reads from it.
+    Tiles in single instances need none of these; the exact evaluation counts their real accesses.
     """
     segment, bases, home = compiled.segment, compiled.bases, homes(compiled.hardware)[0]
     words = segment.problems[0].tensor_size(segment.problems[0].output)

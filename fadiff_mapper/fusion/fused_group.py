@@ -4,9 +4,9 @@
         for each layer, first to last:
             run its tile by an exact Timeloop mapping
 
-The loops cut dimensions of the last layer; the tiles of the earlier ones follow from what their readers need. A group
-is a tree of FADiff's links with sigma = 1, mostly a chain, and decides what the paper does not model: the shared loops
-and their tiles, the home level of each intermediate (always L2 in the paper), and the loops along which halos are
+The loops cut dimensions of the last layer; the tiles of earlier layers follow from the words that later layers read. A
+group is a tree of FADiff's links with sigma = 1, mostly a chain. It also decides what the paper leaves open: the shared
+loops and their tiles, the home level of each intermediate (always L2 in the paper), and the loops along which halos are
 retained instead of fetched or recomputed (LoopTree, DeFiNES).
 """
 
@@ -47,13 +47,13 @@ class Stay:
 
     Attributes:
         level: name of the home level.
-        across: the loops (by the last layer's dimension) along which words that a later step needs are retained; along
-            the others they are fetched or recomputed.
+        across: the loops (by the last layer's dimension) along which words for a later step are retained; along other
+            loops they are fetched or recomputed.
         lines: True stores, beside the tile, only words that a later step uses again, as line buffers and DeFiNES do;
-            False stores all that the loops inside a retained one walk through, as LoopTree does (`tile_steps`).
-        shares: where the home has several instances, how an intermediate is divided among them: (level whose fan-out
-            divides it, dimension of the producer's output, number of shares). Each instance makes its share and uses
-            it: both layers are spread over the same units.
+            False stores all words that the loops inside a retained loop walk through, as LoopTree does (`tile_steps`).
+        shares: how the instances of the home divide an intermediate, if there are several: (level whose fan-out divides
+            it, dimension of the producer's output, number of shares). Each instance computes and uses its own share, so
+            both layers are spread over the same units.
     """
 
     level: str
@@ -68,13 +68,13 @@ class FusedLayer:
 
     Attributes:
         problem: the whole layer.
-        mappings: an exact mapping for every shape that the layer's tile takes.
+        mappings: an exact mapping for every shape of its tiles.
         operands: the data spaces from outside the group that stay on the chip (resident weights, the halo of the first
-            input); any other is fetched in every step as the mapping says.
-        shared: those of `operands` that an earlier layer of the group reads, too, and has brought there: data space ->
-            position of that layer and its data space.
-        lasting: those of `operands` that lie whole at their home from group to group of a plan: data space -> whether
-            it is there already; else this layer brings it.
+            input); all others are fetched in every step as the mapping says.
+        shared: operands that an earlier layer of the group reads, too, and has fetched to the home: data space ->
+            position of that layer and its data space. A part of `operands`.
+        lasting: operands that lie whole in their home from group to group of a plan: data space -> True if it is there
+            already, False if this layer fetches it. A part of `operands`.
     """
 
     problem: Problem
@@ -86,14 +86,14 @@ class FusedLayer:
 
 @dataclass(frozen=True)
 class LinkOperator:
-    """An operator without multiply-accumulates that lies between two layers of a group."""
+    """An operator without multiply-accumulates between two layers of a group."""
 
-    operator: VectorOperator  # of all runs together
-    joined: int  # of the words that it reads, those of other tensors, which come from the outermost level
+    operator: VectorOperator  # the operator, all runs together
+    joined: int  # words of other tensors that it reads from the outermost level
 
     @property
     def key(self) -> Hashable:
-        """Equal for operators that do the same work, under any name."""
+        """A key that is equal for operators with equal work, whatever their names."""
         own = self.operator
         return own.op, own.read, own.written, self.joined, own.unit, tuple((name, *sorted(counts.items()))
                                                                  for name, counts in own.einsums)
@@ -101,32 +101,31 @@ class LinkOperator:
 
 @dataclass(frozen=True)
 class FusedLink:
-    """The producer-consumer relation between a layer and the one of its group that reads its output.
+    """The link between a layer of a group and the layer of the group that reads its output.
 
     Attributes:
-        tensor: the data space of the next layer that this layer's output becomes. The next layer is the reader,
-            whatever layers run in between.
+        tensor: the data space of the next layer that this layer's output becomes. "Next layer" means the reader, even
+            if other layers run in between.
         dims: dimension of this layer's output -> dimension of the next layer that moves along it.
         stay: the residency of the intermediate.
         padding: zeros that the next layer reads before the first point of its operand, per dimension of the next layer.
-        pooled: windows of pools in between, per dimension of the next layer. Where windows overlap, the words that the
-            next layer's tile reads lie in the same level, beside the intermediate; else words are pooled as they
-            arrive there.
+        pooled: windows of pools in between, per dimension of the next layer. Where windows overlap, the pooled words of
+            the next layer's tile lie in the home beside the intermediate; else words are pooled on their way there.
         written: True if the tensor also goes to the outermost level, for a consumer outside the group: the
             intermediate each time it is computed or, where it is pooled, the pooled tensor once.
-        between: per dimension of the next layer, the windows behind pools through which its points stand for those of
-            the output: padding, resizing, heads for stretches of channels.
-        whole: dimensions of this layer's output that lead to none of the next layer's: whole in every step.
-        elsewhere: the fraction of the operand's words that other tensors make, which come from the outermost level and
-            are put together with this layer's output in the home level; 1 where the output is a factor or summand of a
-            larger tensor (the gate of squeeze-and-excitation).
-        company: words of other tensors that lie in the home level beside each word of the intermediate.
-        operators: what a compute unit does to the intermediate, in order; empty where it costs nothing.
-        running: dimensions of this layer's output that are rows of a softmax: a loop may cut them in the one-pass form,
-            in which a running maximum corrects the sums of earlier tiles.
-        causal: of a softmax behind a causal mask, the dimension of this layer's output that queries run along, and how
-            many of them follow one another (`workload.node.Node.causal`).
-        distance: how many layers further on the next layer runs: 1 where none is in between.
+        between: windows of padding, resizing and stretches of channels for heads that lie behind pools, per dimension
+            of the next layer.
+        whole: dimensions of this layer's output that lead to no dimension of the next layer: whole in every step.
+        elsewhere: the fraction of the operand's words that other tensors provide. They come from the outermost level
+            and join this layer's output in the home; 1 where the output is a factor or summand of a larger tensor (the
+            gate of squeeze-and-excitation).
+        company: words of other tensors that lie in the home for each word of the intermediate.
+        operators: operators of compute units on the intermediate, in order; empty where operators cost nothing.
+        running: dimensions of this layer's output along the rows of a softmax: a loop may cut them in the one-pass
+            form, in which a running maximum corrects the sums of earlier tiles.
+        causal: for a softmax behind a causal mask: the dimension of this layer's output for queries, and how many
+            queries follow one another (`workload.node.Node.causal`).
+        distance: steps in the order of layers from this layer to the next layer: 1 if no other layer runs in between.
     """
 
     tensor: str
@@ -150,7 +149,7 @@ class FusedLink:
         return {theirs: own for own, theirs in reversed(list(self.dims.items()))}
 
     def staying(self, stay: Stay) -> FusedLink:
-        """The same link with another residency, made once: a network's candidates have few for each link."""
+        """The link with another residency; equal residencies share one object."""
         if stay not in self._stays:
             self._stays[stay] = replace(self, stay=stay)
         return self._stays[stay]
@@ -161,19 +160,19 @@ class FusedLink:
 
     @property
     def lies_pooled(self) -> bool:
-        """True if the pooled tensor, not the pool's input, lies at the home (no window overlaps or is padded)."""
+        """True if the home holds the pooled tensor, not the pool's input (no window overlaps or is padded)."""
         return bool(self.pooled) and all(slide.kernel <= slide.stride and not slide.pad
                                          for slide in self.pooled.values())
 
     @property
     def stored_strides(self) -> dict[str, int]:
-        """Dimension of this layer's output -> points per stored one, where the pooled tensor lies at the home."""
+        """Dimension of this layer's output -> its points per stored point, if the home holds the pooled tensor."""
         return {own: self.pooled[theirs].stride for own, theirs in self.dims.items()
                 if theirs in self.pooled and self.lies_pooled}
 
     @property
     def scales(self) -> bool:
-        """True if the intermediate is a factor or summand of a larger tensor, all of which comes from outside."""
+        """True if the intermediate is a factor or summand of a larger tensor, which comes from outside."""
         return self.elsewhere == 1
 
     @property
@@ -183,8 +182,8 @@ class FusedLink:
 
     @property
     def beside(self) -> bool:
-        """True if the words that the next layer's tile reads have room of their own, beside the intermediate: pooled
-        ones, and those of a larger tensor that the intermediate scales."""
+        """True if the operand of the next layer's tile has room of its own beside the intermediate: pooled words, or a
+        larger tensor that the intermediate scales."""
         return (bool(self.pooled) and not self.lies_pooled) or self.scales
 
     @property
@@ -203,11 +202,11 @@ class SecondRead:
     """A residual operand of a chain: a tensor on the chip that a sum (or product) behind a layer reads once more.
 
     Attributes:
-        first: position of the layer that reads the tensor first, as what the layer before hands on or, for the first
-            layer, as an operand that stays.
-        tensor: the data space of that layer that the tensor is.
+        first: position of the layer that reads the tensor first: as its intermediate or, for the first layer, as an
+            operand that stays.
+        tensor: the data space of the tensor in that layer.
         behind: position of the layer to whose output the tensor is added, point by point.
-        dims: dimension along the tensor (of the output of the layer before or, for the group's own input, of the first
+        dims: dimension of the tensor (in the output of the layer before or, for the group's own input, in the first
             layer) -> dimension of the output of the layer `behind`, for all extents above 1.
     """
 
@@ -218,12 +217,13 @@ class SecondRead:
 
 
 class LayerTree:
-    """Layers in the order in which they run, of which each but the last hands its output to one other, its reader."""
+    """Layers in the order in which they run; each layer except the last hands its output to a later layer, its
+    reader."""
 
     links: tuple[FusedLink, ...]
 
     def reader(self, index: int) -> int:
-        """Position of the layer that reads the output of layer `index`, which is not the last one."""
+        """Position of the layer that reads the output of layer `index`, not the last layer."""
         return index + self.links[index].distance
 
     def into(self, index: int) -> list[FusedLink]:
@@ -233,27 +233,26 @@ class LayerTree:
 
 @dataclass(frozen=True)
 class FusedGroup(LayerTree):
-    """Layers that run tile by tile inside shared loops; one layer without loops is that layer as Timeloop runs it.
+    """Layers that run tile by tile inside shared loops; a single layer without loops runs exactly as in Timeloop.
 
     Attributes:
         layers: the layers in the order in which they run.
-        links: `links[i]` leads from layer i to a later layer, `reader(i)`. So the layers are a tree: each but the last
-            hands its output to one other; in a chain, to the next one.
+        links: `links[i]` leads from layer i to its reader, a later layer; in a chain, to the next layer.
         loops: the shared loops, outermost first.
         repeat: runs of the whole group, such as one per attention head.
-        double_buffered: levels in which a tile that comes and goes has room twice, so that the next one can arrive;
-            tensors that stay from step to step are there once. An intermediate on which a compute unit works is there
-            twice, so that the unit and the layers work side by side.
+        double_buffered: levels with room twice for each passing tile, so that the next tile can arrive meanwhile;
+            tensors that stay from step to step have room once. An intermediate with a compute unit has room twice, so
+            that unit and layers work side by side.
         sums: the level in which partial sums of the last layer rest between the steps that add to them: a level on the
-            chip, or the outermost one (spilled). Empty: they stay where they are summed up.
-        second_reads: the residual operands that are read on the chip, instead of from outside.
-        skips: True if blocks of scores that a causal mask hides wholly are left out.
-        units: the compute unit of each operator between the layers, one after the other; of a softmax in one pass each
-            of its parts has one (`group_cost.operator_choices`). Empty: the one with the least EDP of each.
-        output_at: the level in which the last layer's output stays whole for later groups of the plan. Empty: it goes
-            to the outermost level.
-        lasting_words: words of levels that lasting tensors take while the group runs, read by it or not: those of
-            `FusedLayer.lasting` and the output at `output_at` among them.
+            chip, or the outermost one (spilled). Empty: sums stay in the level that adds them up.
+        second_reads: the residual operands that are read on the chip instead of from outside.
+        skips: True if blocks of scores that a causal mask hides completely are left out.
+        units: the compute unit of each operator between the layers, in order; a softmax in one pass has a unit for each
+            of its parts (`group_cost.operator_choices`). Empty: for each the unit with the least EDP.
+        output_at: the level in which the last layer's output stays whole for later groups of the plan. Empty: the
+            output goes to the outermost level.
+        lasting_words: words per level that lasting tensors occupy while the group runs, whether it reads them or not;
+            includes `FusedLayer.lasting` and an output at `output_at`.
     """
 
     layers: tuple[FusedLayer, ...]
@@ -270,13 +269,13 @@ class FusedGroup(LayerTree):
 
     @property
     def steps(self) -> int:
-        """Steps of all shared loops together."""
+        """Number of steps of all shared loops together."""
         bounds = self.layers[-1].problem.bounds
         return prod(-(-bounds[loop.dim] // loop.tile) for loop in self.loops)
 
     @property
     def side_by_side(self) -> bool:
-        """Whether compute units work on one tile of each intermediate while the layers are at the next."""
+        """Whether compute units work on one tile of each intermediate while the layers compute the next tile."""
         return all(link.stay.level in self.double_buffered for link in self.links if link.operators)
 
     @property
@@ -288,17 +287,17 @@ class FusedGroup(LayerTree):
 
     @property
     def statistics_at(self) -> str:
-        """The level in which maxima and denominators of rows rest in the one-pass form: the home of the scores or, as
-        rows are spread over its instances, where partial sums rest."""
+        """The level that holds maxima and denominators of rows in the one-pass form: the home of the scores or, if its
+        instances divide the rows, the level in which partial sums rest."""
         home = self.links[-1].stay
         return self.sums if home.shares else home.level
 
     def output_home(self, index: int) -> str:
-        """The level in which the output of layer `index` stays for its readers; empty for the outermost one."""
+        """The level in which the output of layer `index` stays for its readers; empty for the outermost level."""
         return self.links[index].stay.level if index < len(self.links) else self.output_at
 
     def last_uses(self) -> list[int]:
-        """For each link the last layer that runs before its intermediate is read for the last time in a step."""
+        """For each link the layer at which its intermediate is last read in a step."""
         return [max([self.reader(index), *(read.behind for read in self.second_reads if read.first == index + 1)])
                 for index in range(len(self.links))]
 
@@ -326,10 +325,10 @@ class Hardware:
 
 
 def hardware_of(specs: Sequence[Spec]) -> Hardware:
-    """The machine of a design, given with all layers that run on it.
+    """The machine of a design, from the specs of all layers that run on it.
 
-    Unfinished sums may rest in a level whose constraints bypass the output of no layer, if they take no more room there
-    than finished ones.
+    Unfinished sums may rest in a level if no layer's constraints let its output bypass it, and if they need no more
+    room there than finished sums.
     """
     arch = specs[0].arch
     return Hardware(arch, specs[0].tables, frozenset(
@@ -340,7 +339,7 @@ def hardware_of(specs: Sequence[Spec]) -> Hardware:
 
 
 def sums_rest(hardware: Hardware, group: FusedGroup, index: int) -> bool:
-    """Whether unfinished sums of the intermediate that layer `index` makes may rest in its home: not where a pool takes
-    words as they arrive, which must be finished."""
+    """Whether unfinished sums of the output of layer `index` may rest in its home; not where words are pooled on
+    arrival, as a pool needs finished sums."""
     return group.output_home(index) in hardware.resting and not any(
         link.lies_pooled for link in group.links[index:index + 1])

@@ -55,19 +55,19 @@ from fadiff_mapper.model.vector_cost import Stream, VectorCost, memory_cycles, u
 from fadiff_mapper.workload.operations import one_pass_operations
 
 NOC = "networks"
-"""Among the components of a layer: the wires between all levels."""
+"""Name of the wires between all levels in `LayerCost.components`."""
 
 Batch = TypeVar("Batch", Counts, Tiles, ElementWords)
 """Results of several mappings side by side, whose arrays have the axis B last."""
 
 
 def side_by_side(parts: Sequence[Batch]) -> Batch:
-    """Several batches of one architecture and problem as one."""
+    """Joins several batches of one architecture and problem along the axis B."""
     return of_arrays(parts, lambda arrays: np.concatenate(arrays, axis=-1))
 
 
 def of_arrays(parts: Sequence[Batch], made: Callable[[list[np.ndarray]], np.ndarray]) -> Batch:
-    """A batch whose arrays are made of those of several batches, one after the other."""
+    """A batch whose arrays are computed by `made` from the same arrays of several batches."""
     def one(values: list[Any]) -> Any:
         if values[0] is None:
             return None
@@ -80,10 +80,10 @@ def of_arrays(parts: Sequence[Batch], made: Callable[[list[np.ndarray]], np.ndar
 class EvaluatedTile:
     """Timeloop's evaluation of one tile of a layer by itself."""
 
-    layer: PreparedLayer  # the tile as a problem on the group's architecture
+    layer: PreparedLayer  # the layer prepared for the tile as a problem of its own
     keep: np.ndarray  # [L, T]. Whether the level keeps the data space
-    boxes: Tiles  # its boxes and their words, instances in use and compute cycles, a batch of one (B = 1)
-    counts: Counts  # accesses, a batch of one
+    boxes: Tiles  # boxes, words, instances in use and compute cycles of the tile, B = 1
+    counts: Counts  # access counts, B = 1
     wires: float  # pJ of all interconnects
     broken: tuple[Violation, ...]  # the limits that the mapping breaks
 
@@ -103,7 +103,7 @@ class EvaluatedTile:
 
     @cached_property
     def kept_words(self) -> list[dict[str, float]]:
-        """For every level, innermost first, the data spaces that it keeps and the words of the level that they take."""
+        """For every level, innermost first, the words that each data space kept there occupies."""
         names, words = self.layer.problem.dataspace_names(), self.layer.machine.whole_words(self.boxes.size[..., 0])
         return [dict(compress(zip(names, own, strict=True), kept))
                 for own, kept in zip(words.tolist(), self.keep.tolist(), strict=True)]
@@ -114,21 +114,20 @@ class EvaluatedLayer:
     """A layer of a group over all steps of the shared loops."""
 
     steps: LayerSteps  # the points that the layer computes in every step of each loop
-    classes: Counter[StepClass]  # steps in which the layer does the same work -> their number
+    classes: Counter[StepClass]  # classes of steps with equal work -> number of steps
     tiles: Mapping[Shape, EvaluatedTile]  # shape of a tile -> its evaluation; absent where no mapping covers the tile
 
 
 TileKey: TypeAlias = tuple[int, Shape, LayerMapping]
-"""A tile by the identity of its layer in `TileEvaluations.layers`, its extents and its mapping."""
+"""A tile: the identity of its layer in `TileEvaluations.layers`, its extents and its mapping."""
 
 
 @dataclass
 class TileEvaluations:
-    """Tiles evaluated so far on one design, which many groups of a network have in common."""
+    """Tiles evaluated so far on one design, shared by all groups of a network."""
 
-    tiles: dict[TileKey, EvaluatedTile] = field(default_factory=dict)  # the tiles
-    # layers prepared for evaluation, by problem and levels without reuse; tiles of one differ in their extents and
-    # mappings alone
+    tiles: dict[TileKey, EvaluatedTile] = field(default_factory=dict)  # evaluated tiles
+    # prepared layers by problem and switched-off reuse; tiles of one such layer differ only in extents and mappings
     layers: dict[Hashable, PreparedLayer] = field(default_factory=dict)
 
     def prepared(self, hardware: Hardware, problem: Problem, mapping: LayerMapping) -> PreparedLayer:
@@ -145,8 +144,8 @@ def evaluate_tiles(hardware: Hardware, groups: Sequence[FusedGroup],
                    known: TileEvaluations | None = None) -> list[tuple[EvaluatedLayer, ...]]:
     """Evaluates every tile shape of every layer of some groups once, all tiles of one layer side by side.
 
-    Loops, links and levels of the groups are sound (`group_legality.structure_violations` is empty). `known`: tiles of
-    other groups on the same design; new ones are added.
+    The groups must have sound loops, links and levels (`group_legality.structure_violations` is empty). `known`: tiles
+    of other groups on the same design; new ones are added.
 
     Returns:
         For every group its layers, first to last. A tile without a mapping, or with one that does not cover it, is left
@@ -185,7 +184,7 @@ def evaluate_tiles(hardware: Hardware, groups: Sequence[FusedGroup],
 
 
 def covered_shape(layer: FusedLayer, shape: Shape) -> Shape | None:
-    """Extents that the mapping for a tile covers, the product of its factors per dimension; None without a mapping."""
+    """Extents that the mapping of a tile covers, the product of its factors per dimension; None without a mapping."""
     mapping = layer.mappings.get(shape)
     if mapping is None:
         return None
@@ -194,10 +193,10 @@ def covered_shape(layer: FusedLayer, shape: Shape) -> Shape | None:
 
 
 def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: LayerMapping) -> LayerMapping:
-    """A mapping of a tile of layer `index`, with its intermediates kept at their home levels and at none outside.
+    """The mapping of a tile of layer `index` with its intermediates kept in their homes and in no level outside.
 
-    A level outside the home keeps the output only where all of it is also written there for a consumer outside the
-    group (`FusedLink.written_whole`).
+    Levels outside the home keep the output only if a consumer outside the group needs all of it
+    (`FusedLink.written_whole`).
     """
     handed = [(link.stay.level, link.tensor, False) for link in group.into(index)]
     if at := group.output_home(index):
@@ -213,9 +212,9 @@ def fused_mapping(hardware: Hardware, group: FusedGroup, index: int, mapping: La
 
 
 def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepClass, tile: EvaluatedTile) -> Counts:
-    """The access counts of one step of layer `index`, corrected as the module's head says.
+    """The access counts of one step of layer `index`, corrected as the head of this module lists.
 
-    Words per instance, [L, T, 1], as `model.access_counts` counts them.
+    Words per instance, [L, T, 1], as in `model.access_counts`.
     """
     layer, output = group.layers[index], tile.layer.problem.output
     counts = replace(tile.counts, **{name: getattr(tile.counts, name).copy()
@@ -230,8 +229,8 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
 
     outermost, t = len(tile.layer.arch.levels) - 1, tile.index(output.name)
     for (name, stay), fresh in zip(layer.operands.items(), step.fresh, strict=True):
-        # Legality has made sure that the home has one instance and is filled with the whole tile once, so words per
-        # instance are words, and the reads of the next level outside fall by as many as the home's fills.
+        # Legal groups have one home instance, which each tile fills once: words per instance are words, and the next
+        # level outside is read as much less as the home is filled less.
         home, operand = hardware.level(stay.level), tile.index(name)
         parent = next(level for level in tile.kept_levels(name) if level > home)
         saved = float(counts.fills[home, operand, 0]) - fresh
@@ -247,7 +246,7 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
             changed(hardware.level(link.stay.level), operand, fills=words)
             changed(outermost, operand, reads=words)
     levels = tile.kept_levels(output.name)
-    if at := group.output_home(index):  # eq. (14); nothing is copied where the home itself adds the sums up
+    if at := group.output_home(index):  # eq. (14); no copy where the home itself adds up sums
         home = hardware.level(at)
         if inside := [level for level in levels if level < home]:
             instances = tile.boxes.instances[:, 0]
@@ -258,18 +257,18 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
             stay = group.links[read.first - 1].stay if read.first else group.layers[0].operands[read.tensor]
             changed(hardware.level(stay.level), t, reads=float(tile.layer.problem.tensor_size(output)))
     rest = levels.index(hardware.level(group.sums)) if group.sums and step.shares_sums else 0
-    if not step.first_sum:  # no first touch of a word: Timeloop's first-read elision left out `partition` words
+    if not step.first_sum:  # sums are read back; first-read elision had left out `partition` words
         for level in levels[:rest + 1]:
             words = float(counts.partition[level, t, 0])
             changed(level, t, reads=words, fills=words if level != levels[rest] else 0.0)
         if group.one_pass and index == len(group.links):
             words = float(counts.partition[levels[0], t, 0])
             changed(levels[0], t, reads=words, updates=words)
-    if not step.last_sum:   # all but the last step hand nothing outwards from where sums rest
+    if not step.last_sum:   # until the last step no sums go outwards from the level in which they rest
         for level in levels[rest + 1:]:
             changed(level, t, updates=-float(counts.updates[level, t, 0]))
     table = tile.layer.machine.element_words
-    if counts.words and table is not None and step.shares_sums:  # others add to the same sums
+    if counts.words and table is not None and step.shares_sums:  # other steps add to the same sums
         stored, transferred = counts.words.stored.copy(), counts.words.transferred.copy()
         stored[:, t] = transferred[:, t] = table[1, :, t]
         counts = replace(counts, words=replace(counts.words, stored=stored, transferred=transferred))
@@ -287,7 +286,7 @@ class GroupTraffic:
 
 @dataclass(frozen=True)
 class StepCost:
-    """Steps of a layer that do the same work: a tile of one shape, with the same words left in place by earlier steps.
+    """Steps of a layer with equal work: a tile of one shape, with the same words in place from earlier steps.
     """
 
     shape: Shape  # extents of the tile, in the order of the layer's dimensions
@@ -298,27 +297,27 @@ class StepCost:
 
 @dataclass(frozen=True)
 class LayerCost:
-    """A layer within its group, over all steps, before the group is repeated."""
+    """A layer within its group, over all steps of one run of the group."""
 
     cycles: float  # sum over the steps
     energy_pj: float  # sum over the steps
     computes: int  # multiply-accumulates that are executed
-    recomputed: int  # multiply-accumulates beyond those of the layer, for halos that are recomputed
+    recomputed: int  # additional multiply-accumulates for recomputed halos
     traffic: dict[tuple[str, str], GroupTraffic]  # (level, data space) -> words
-    components: dict[str, float]  # level or arithmetic -> pJ, and `NOC` -> pJ of all wires where these cost energy
-    steps: tuple[StepCost, ...] = ()  # the parts of both sums
+    components: dict[str, float]  # level or arithmetic -> pJ, and `NOC` -> pJ of all wires, if any
+    steps: tuple[StepCost, ...] = ()  # classes of steps, which add up to both sums
 
 
 @dataclass(frozen=True)
 class FusedCost:
-    """Cycles and energy (pJ) of all repeats of a group; `layers` in the order in which they run, without repeats."""
+    """Cycles and energy (pJ) of all repeats of a group; costs per layer, in the order in which they run, of one run."""
 
     cycles: float
     energy_pj: float
     layers: tuple[LayerCost, ...]
-    # what compute units do between the layers, operator by operator (`FusedLink.operators`), without repeats
+    # cost of each operator between the layers on compute units (`FusedLink.operators`), of one run
     operators: tuple[VectorCost, ...] = ()
-    # cycles, without repeats, that the multiply-accumulators, each unit and each memory need; empty without operators
+    # cycles in use of the multiply-accumulators, each unit and each memory, of one run; empty without operators
     busy: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -333,15 +332,15 @@ class FusedCost:
 
 
 def group_cost(hardware: Hardware, group: FusedGroup) -> FusedCost:
-    """Cycles and energy of a group without violations, which are not looked for again."""
+    """Cycles and energy of a legal group; violations are not checked."""
     return total_costs(hardware, [(group, evaluate_tiles(hardware, [group])[0])])[0]
 
 
 def total_costs(hardware: Hardware,
                 groups: Sequence[tuple[FusedGroup, Sequence[EvaluatedLayer]]]) -> list[FusedCost]:
-    """The costs of legal groups from their evaluated tiles; steps that one machine runs are priced side by side."""
+    """The costs of legal groups from their evaluated tiles; steps on equal machines are priced in one batch."""
     steps: dict[int, list[tuple[EvaluatedTile, Counts]]] = {}
-    places = []     # of each layer, the machine and the first of its classes there
+    places = []     # for each layer its machine and the row of its first class
     layers = [(group, index, layer) for group, evaluated in groups for index, layer in enumerate(evaluated)]
     for group, index, layer in layers:
         own = [(layer.tiles[step.shape], step) for step in layer.classes]
@@ -372,7 +371,7 @@ def total_costs(hardware: Hardware,
 
 
 def memories_busy(hardware: Hardware, layers: Iterable[LayerCost]) -> dict[str, float]:
-    """Cycles that each memory needs for the words of some layers in one run of their group, 0 without a limit."""
+    """Cycles that each memory needs for the words of layers in one run of their group; 0 without a bandwidth limit."""
     found, traffic = {}, [moved for layer in layers for moved in layer.traffic.items()]
     for level in hardware.arch.levels:
         words = [moved for (name, _), moved in traffic if name == level.name]
@@ -383,16 +382,16 @@ def memories_busy(hardware: Hardware, layers: Iterable[LayerCost]) -> dict[str, 
 
 def cycles_with_operators(hardware: Hardware, group: FusedGroup, layers: float, operators: Sequence[VectorCost],
                           memories: Mapping[str, float]) -> tuple[float, dict[str, float]]:
-    """Cycles of one run of a group, and those that the multiply-accumulators, each unit and each memory need in it.
+    """Cycles of one run of a group, and cycles in use of the multiply-accumulators, each unit and each memory.
 
-    Side by side, the busiest of these sets the time; in turn, times add up. `layers`: cycles of the layers; `operators`
-    lie between them; `memories`: cycles that each memory needs for words of the layers.
+    Side by side, the busiest of these sets the time; in turn, times add up. `layers`: cycles of the layers;
+    `operators`: costs of the operators between them; `memories`: cycles that each memory needs for words of the layers.
     """
     busy: defaultdict[str, float] = defaultdict(float, memories)
     for each in operators:
         for name, cycles in each.busy.items():
             busy[name] += cycles
-    busy[hardware.arch.arithmetic.name] += layers  # a unit of this name is the same array
+    busy[hardware.arch.arithmetic.name] += layers  # a unit of the same name is the same array
     return max(busy.values()) if group.side_by_side else layers + sum(each.cycles for each in operators), dict(busy)
 
 
@@ -401,9 +400,9 @@ OperatorChoices: TypeAlias = Sequence[Sequence[Sequence[VectorCost]]]
 
 
 def operator_costs(group: FusedGroup, choices: OperatorChoices) -> tuple[VectorCost, ...]:
-    """The cost of each operator on its units, `FusedGroup.units`.
+    """The cost of each operator on the units `FusedGroup.units`, by default on those with the least EDP.
 
-    Raises FadiffError where these are more or fewer than the parts of all operators, or one of them cannot do its part.
+    Raises FadiffError if the number of units is not the number of parts of all operators, or a unit cannot do its part.
     """
     parts = [part for operator in choices for part in operator]
     names = group.units or [on_best_unit(part, "edp").unit for part in parts]
@@ -421,18 +420,18 @@ def operator_costs(group: FusedGroup, choices: OperatorChoices) -> tuple[VectorC
 
 def operator_choices(hardware: Hardware, group: FusedGroup,
                      classes: Sequence[Counter[StepClass]]) -> OperatorChoices:
-    """What compute units can do in one run of a group: the costs of each operator between its layers, over all steps.
+    """The costs of each operator between the layers on every compute unit that can do it, over all steps of one run.
 
-    An operator works on every point of the intermediate that is computed, from the home and back; what it joins comes
-    from the outermost level, unless it is read a second time on the chip. Of a softmax in one pass, scores, rows, sums
-    and results are parts, each with its own unit. `classes`: the steps of each layer.
+    An operator reads all computed points of the intermediate from the home and writes them back; operands that it joins
+    come from the outermost level, or from the chip as a second read. A softmax in one pass has parts, each with its own
+    unit: scores, rows, sums and results. `classes`: the steps of each layer.
 
     Raises FadiffError where no unit can do an operator from the home.
     """
     found, outermost = [], len(hardware.arch.levels) - 1
 
     def points(index: int, dims: Iterable[str], corrected: bool = False) -> int:
-        """Points of some dimensions that a layer computes, or those to which earlier steps have added."""
+        """Computed points of some dimensions; `corrected`: only of steps that add to earlier ones."""
         position = [group.layers[index].problem.dimensions.index(dim) for dim in dims]
         return sum(times * prod(step.shape[place] for place in position) for step, times in classes[index].items()
                    if not (corrected and step.first_sum))
@@ -465,8 +464,8 @@ def operator_choices(hardware: Hardware, group: FusedGroup,
 def _layer_cost(needed: int, evaluated: EvaluatedLayer, counts: Counts, price: Cost, first: int) -> LayerCost:
     """Sums over the steps of one layer, whose counts and prices begin at row `first`.
 
-    `needed`: multiply-accumulates without recomputation, those that a mask hides included. `counts`: with the words
-    that earlier steps left in place.
+    `needed`: multiply-accumulates without recomputation, including those that a mask hides. `counts`: corrected for the
+    words in place from earlier steps.
     """
     tiles = [evaluated.tiles[step.shape] for step in evaluated.classes]
     arch, names = tiles[0].layer.arch, tiles[0].layer.problem.dataspace_names()
@@ -486,7 +485,7 @@ def _layer_cost(needed: int, evaluated: EvaluatedLayer, counts: Counts, price: C
         moved |= tile.keep | (own[0] > 0) | (own[2] > 0)
     components = {arch.arithmetic.name: arithmetic} | {
         level.name: pj for level, pj in zip(arch.levels, levels.tolist(), strict=True)
-        if not level.is_dummy} | ({NOC: wires} if wires else {})    # levels that are there only for a fan-out have none
+        if not level.is_dummy} | ({NOC: wires} if wires else {})    # levels that only make a fan-out have no energy
     traffic = {(arch.levels[level].name, names[t]): GroupTraffic(*words[:, level, t].tolist())
                for level, t in np.argwhere(moved).tolist()}
     return LayerCost(cycles, energy, executed, max(executed - needed, 0), traffic, components, tuple(steps))

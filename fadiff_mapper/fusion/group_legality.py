@@ -1,13 +1,13 @@
 """Constraints that a fused group must meet: a list of named violations, empty where the group is legal.
 
 shared loops   a loop cuts no dimension of the last layer, cuts one twice, or cuts a kernel
-link           the output of a layer is not what the next one reads
-sharing        an operand that several layers share is not there in a step in which one of them reads it
-share          an intermediate in several instances of its home is not made and used by the same ones
+link           the output of a layer is not the operand of its reader
+sharing        an operand that several layers share is not in the home in a step in which one of them reads it
+share          an intermediate in several instances of its home is not made and used by the same instances
 lasting        a tensor that is kept from group to group is not whole in its home
-second read    a residual operand that should stay on the chip is not there, or not whole, where a sum reads it
-mapping        there is no mapping for a tile, or it does not cover it
-level          a level is unknown, has several instances, or lies nowhere inside a level that keeps the tensor
+second read    a residual operand is not on the chip, or not whole, where a sum reads it
+mapping        a tile has no mapping, or its mapping does not cover the tile
+level          a level is unknown, has several instances, or has no level outside that keeps the tensor
 whole          an operand that stays is not whole at its level while its tile runs
 reduction      sums of an output are not finished where the next layer, or the next step, needs them; partial sums that
                rest in a level further out may come back in any step, those of an intermediate from a home in which they
@@ -17,10 +17,10 @@ network        the architecture prices its wires, which fused groups do not mode
 
 Every tile must also be a mapping that Timeloop accepts; its own violations are listed under their own names.
 
-Checks run in three stages, each only where the one before finds nothing, because each relies on it: the group's
+Checks run in three stages, each only if the one before finds no violation, because it relies on this: the group's
 structure, without evaluating anything; every tile, evaluated once (`group_cost`); the capacity of every level.
-FADiff has these as penalties (eqs. 21 to 26): mapping validity, memory capacity and adjacent-tile alignment. The last
-holds here by construction, since tiles of earlier layers follow from those of later ones.
+FADiff has these as penalties (eqs. 21 to 26): mapping validity, memory capacity and adjacent-tile alignment. Alignment
+holds here by construction, since tiles of earlier layers follow from those of later layers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 
 
 def group_violations(hardware: Hardware, group: FusedGroup) -> list[Violation]:
-    """All violations of the first stage that has any; empty where the group can run."""
+    """All violations of the first stage with violations; empty where the group can run."""
     return structure_violations(hardware, group) or tile_violations(
         hardware, group, evaluate_tiles(hardware, [group])[0])
 
@@ -74,8 +74,8 @@ def evaluate_group(hardware: Hardware, group: FusedGroup) -> FusedCost:
 
 def checked_costs(hardware: Hardware, groups: Sequence[FusedGroup],
                   known: TileEvaluations | None = None) -> list[tuple[list[Violation], FusedCost | None]]:
-    """For each group its violations (`group_violations`) and, where there are none, its cost, from one evaluation of
-    each tile, those of all groups side by side. `known` as for `evaluate_tiles`."""
+    """For each group its violations (`group_violations`) and, without violations, its cost. All tiles of all groups are
+    evaluated once, in batches. `known`: as for `evaluate_tiles`."""
     broken = [structure_violations(hardware, group) for group in groups]
     sound = [number for number, own in enumerate(broken) if not own]
     evaluated = dict(zip(sound, evaluate_tiles(hardware, [groups[number] for number in sound], known), strict=True))
@@ -88,13 +88,13 @@ def checked_costs(hardware: Hardware, groups: Sequence[FusedGroup],
 
 
 def structure_violations(hardware: Hardware, group: FusedGroup) -> list[Violation]:
-    """Violations of a group's loops and links or, where these are sound, of what its steps find and of levels; nothing
-    is evaluated."""
+    """Violations of a group's loops and links or, if there are none, of its shared and resident tensors and levels;
+    nothing is evaluated."""
     return list(_graph(hardware, group)) or list(_steps(hardware, group))
 
 
 def tile_violations(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> list[Violation]:
-    """Violations of the evaluated tiles or, where these are legal, of the capacities of a group of sound structure."""
+    """Violations of the evaluated tiles or, if there are none, of capacities; the group's structure must be sound."""
     return list(_tiles(hardware, group, evaluated)) or list(_capacity_violations(hardware, group, evaluated))
 
 
@@ -104,7 +104,7 @@ def _broken(constraint: str, level: str, reason: str, amount: float = 1, limit: 
 
 
 def _graph(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
-    """Number of links, loops, and links."""
+    """Violations in the number of links, in loops and in links."""
     if len(group.links) != len(group.layers) - 1:
         yield _broken("link", "", f"{len(group.layers)} layers with {len(group.links)} links", len(group.links),
                       len(group.layers) - 1)
@@ -126,7 +126,7 @@ def _graph(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
 
 
 def _steps(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
-    """Tensors put together, second reads, shared and lasting operands, and levels of all tensors that stay."""
+    """Violations of concatenated tensors, second reads, shared and lasting operands, and levels of resident tensors."""
     all_steps = layer_steps(group)
     for index, link in enumerate(group.links):
         after, steps = group.layers[group.reader(index)], all_steps[group.reader(index)]
@@ -151,7 +151,7 @@ def _steps(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
 
 
 def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
-    """Shared loops cut dimensions of the last layer, each once; loops that add to one output tile are innermost."""
+    """Shared loops cut dimensions of the last layer, each once; loops that add to one output tile are inside."""
     last = group.layers[-1].problem
     linked = {dim for link in group.into(len(group.layers) - 1) for dim in link.dims.values()}
     adding = False
@@ -172,10 +172,10 @@ def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
 
 
 def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> Iterator[Violation]:
-    """Every dimension of the output above one point leads to one of the next layer, its reader, and extents agree.
+    """Every dimension of the output with more than one point leads to a dimension of the reader, and extents agree.
 
-    The next layer leaves less than one stride of the output's points unread, and reads at most as much padding after
-    them as before: `extent - stride < reach - pad <= extent + pad`.
+    The reader leaves less than one stride of the output's points unread, and reads at most as much padding after them
+    as before: `extent - stride < reach - pad <= extent + pad`.
     """
     output, bounds = layer.problem.output, layer.problem.bounds
     if link.tensor not in after.problem.dataspace_names():
@@ -192,7 +192,7 @@ def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> I
             continue
         slide, extent = read_slide(after.problem, link, theirs), bounds[own]
         read = slide.read(range(after.problem.bounds[theirs]))
-        beyond = link.pooled[theirs].stride - 1 if theirs in link.pooled else 0  # a last window may be incomplete
+        beyond = link.pooled[theirs].stride - 1 if theirs in link.pooled else 0  # the last window may be incomplete
         padding = max(-read.start, slide.kernel - 1 if theirs in link.between else 0)
         if not extent - max(slide.advance, 1) < read.stop <= extent + padding + beyond:
             yield _broken("link", "", f"the next layer reads {len(read)} points along {theirs} with {-read.start} of "
@@ -200,7 +200,7 @@ def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> I
 
 
 def _sharing_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> Iterator[Violation]:
-    """An operand that several layers share is there, all that each of them reads in a step, from the first one on."""
+    """In each step the holder of a shared operand has all words in the home that later layers read of it."""
     for index, layer in enumerate(group.layers):
         for name, (first, space) in layer.shared.items():
             who = f"{name} of layer {index + 1}, shared with layer {first + 1},"
@@ -220,9 +220,9 @@ def _sharing_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> I
 
 def _there(group: FusedGroup, holder: tuple[int, str], reader: tuple[int, str], loop: int,
            all_steps: Sequence[LayerSteps]) -> bool:
-    """Whether a layer's operand (its position and data space) has in each step of a loop what a later layer reads."""
+    """Whether a holder's operand (layer, data space) contains in each step of a loop the words that a reader needs."""
     def touched(place: int, name: str) -> list[tuple[int | None, range]]:
-        """Rank that the loop moves, and its points, step by step; for none `range(1)` in steps with work."""
+        """In each step the rank that the loop moves and its points; None and `range(1)` for work without a rank."""
         problem, cut, spans = group.layers[place].problem, all_steps[place].cut[loop], all_steps[place].spans[loop]
         space = space_of(problem, name)
         if cut is None or cut not in space.dimensions:
@@ -241,8 +241,8 @@ def _there(group: FusedGroup, holder: tuple[int, str], reader: tuple[int, str], 
 
 
 def _lasting_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> Iterator[Violation]:
-    """Tensors that are kept from group to group are whole: operands come in word by word, each once, and no later step
-    adds to the sums of an output."""
+    """Lasting tensors are whole: each word of an operand comes in once, and each step finishes its sums of an
+    output."""
     for index, (layer, steps) in enumerate(zip(group.layers, all_steps, strict=True)):
         classes = step_classes(group, layer, steps) if layer.lasting else {}
         for name, there in layer.lasting.items():
@@ -260,8 +260,8 @@ def _lasting_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> I
 
 
 def _share_violations(hardware: Hardware, group: FusedGroup, index: int) -> Iterator[Violation]:
-    """An intermediate that is divided among instances of its home is used where it is made: point by point along what
-    divides it, by the reader alone."""
+    """An intermediate divided among instances of its home is used in the instance that makes it: the reader moves along
+    divided dimensions point by point, and no other layer reads it."""
     link, after = group.links[index], group.layers[group.reader(index)].problem
     home, names = hardware.level(link.stay.level), hardware.arch.level_names()
     if link.pooled or link.elsewhere or link.company or link.written or any(
@@ -279,7 +279,7 @@ def _share_violations(hardware: Hardware, group: FusedGroup, index: int) -> Iter
 
 
 def _second_read_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> Iterator[Violation]:
-    """Each residual operand is whole on the chip where it is read again: the first reason against that."""
+    """Each residual operand is whole on the chip where it is read again; the first obstacle is the violation."""
     for read in group.second_reads:
         reason = _no_second_read(group, read)
         if reason is None:
@@ -291,7 +291,7 @@ def _second_read_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) 
 
 
 def _no_second_read(group: FusedGroup, read: SecondRead) -> str | None:
-    """Why a second read fits no loops at all."""
+    """Why a second read is impossible with any loops; None where it is possible."""
     if not 0 <= read.first <= read.behind < len(group.layers):
         return "is read in another order"
     if not read.first and read.tensor not in group.layers[0].operands:
@@ -309,7 +309,7 @@ def _no_second_read(group: FusedGroup, read: SecondRead) -> str | None:
 
 
 def _lost_along(group: FusedGroup, read: SecondRead, loop: int, all_steps: Sequence[LayerSteps]) -> str | None:
-    """Why a loop leaves less of the tensor on the chip than the second read takes; None where it does not."""
+    """Why, along a loop, the chip lacks words of the tensor at its second read; None where all are there."""
     own, moved = all_steps[max(read.first - 1, 0)].cut[loop], all_steps[read.behind].cut[loop]
     own = own if own in read.dims else None
     last = [span.done for span in all_steps[read.behind].spans[loop]]
@@ -327,7 +327,7 @@ def _lost_along(group: FusedGroup, read: SecondRead, loop: int, all_steps: Seque
 
 
 def _tiles(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> Iterator[Violation]:
-    """Every class of steps of every layer: its mapping, Timeloop's own constraints, residency and reductions."""
+    """For every class of steps of every layer: its mapping, Timeloop's own constraints, residency and reductions."""
     for index, own in enumerate(evaluated):
         layer = group.layers[index]
         for step in own.classes:
@@ -339,7 +339,7 @@ def _tiles(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedL
                 yield _broken("mapping", "", f"{layer.problem.name} has no mapping for the tile {text}"
                               if covered is None else f"the mapping for the tile {text} covers {covered}")
                 continue
-            # A constraint's least fill of a level (Timeloop's utilization) is asked of layers, not of their tiles.
+            # The constraint "utilization", a least fill of a level, applies to layers, not to their tiles.
             inner = [violation for violation in tile.broken if violation.constraint != "utilization"]
             yield from inner
             if not inner:
@@ -348,7 +348,7 @@ def _tiles(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedL
 
 def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: StepClass,
                      tile: EvaluatedTile) -> Iterator[Violation]:
-    """Tensors that stay lie whole at their level and come there once; sums are finished before they leave."""
+    """Resident tensors lie whole at their level and are fetched once; sums are finished before they leave a level."""
     problem, output = tile.layer.problem, tile.layer.problem.output.name
     if (group.links or group.loops) and tile.layer.network_priced:
         yield _broken("network", "", "energy per hop, ingress or router is not modelled in fused groups")
@@ -367,7 +367,7 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
     for link, dims, name in links:
         if link.stay.shares:
             yield from _divided_violations(hardware, link, dims, name, tile)
-    summed, *further = tile.kept_levels(output)     # where no level inside the home keeps sums, they are added up there
+    summed, *further = tile.kept_levels(output)     # the innermost level that keeps the output adds up sums
     finished = [home for at in [group.output_home(index)] if at and (home := hardware.level(at)) != summed
                 and not sums_rest(hardware, group, index)]
     if step.shares_sums:
@@ -385,9 +385,9 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
 
 def _divided_violations(hardware: Hardware, link: FusedLink, dims: Mapping[str, str], name: str,
                         tile: EvaluatedTile) -> Iterator[Violation]:
-    """Each instance of a home holds its share of an intermediate, and works on no other.
+    """Each instance of a home holds its own share of an intermediate, and works on no other share.
 
-    `dims`: dimension of the layer -> that of the intermediate's producer; `name`: the data space there.
+    `dims`: dimension of the layer -> dimension of the intermediate's producer; `name`: its data space in the layer.
     """
     home, problem = hardware.level(link.stay.level), tile.layer.problem
     for index, level in enumerate(hardware.arch.levels[home + 1:], home + 1):
@@ -413,8 +413,8 @@ def _capacity_violations(hardware: Hardware, group: FusedGroup,
 
 
 def live_words(hardware: Hardware, group: FusedGroup, level: int) -> float:
-    """The peak of words that are live at once in one instance of a level, which its capacity must hold, of a group with
-    a mapping for every tile."""
+    """The most words that are live at once in one instance of a level, which its capacity must hold; the group has a
+    mapping for every tile."""
     return max(live_words_by_layer(hardware, group, level, evaluate_tiles(hardware, [group])[0]))
 
 
@@ -422,11 +422,11 @@ def live_words_by_layer(hardware: Hardware, group: FusedGroup, level: int,
                         evaluated: Sequence[EvaluatedLayer]) -> list[float]:
     """For each layer, the most words that are live at once in one instance of a level while the layer runs.
 
-    Operands that stay are there during all steps, of all layers at once; so are partial sums that go on, where they
-    rest. Beside these the level must hold what the one running layer needs: its tile's other data spaces (twice where
-    the level is double buffered), the intermediates that it reads and writes, and what later steps use of the others.
+    Resident operands of all layers occupy room in every step; so do partial sums in the level in which they rest. In
+    addition the running layer needs room for its tile's other data spaces (twice if the level is double buffered), for
+    the intermediates that it reads and writes, and for words of other intermediates that later steps use.
     FADiff's eq. (24) adds up weights and activations of all layers instead; LoopTree, too, takes the largest over
-    branches that run one after the other. `level`: its index; `evaluated`: of `evaluate_tiles`.
+    branches that run one after the other. `level`: its index; `evaluated`: from `evaluate_tiles`.
     """
     name, bits = hardware.arch.levels[level].name, hardware.arch.levels[level].word_bits
     resident = resident_words(group, [own.steps for own in evaluated], hardware.arch.levels[level])
@@ -445,7 +445,7 @@ def live_words_by_layer(hardware: Hardware, group: FusedGroup, level: int,
             elif step.shares_sums and not group.sums and [output in words for words in kept].index(True) == level:
                 sums = max(sums, size.pop(output))
             elif output in stays and next(words for words in kept if output in words) is kept[level]:
-                space = layer.problem.output    # which lies there with the bits of finished elements, once added up
+                space = layer.problem.output    # the home holds finished elements, with their own bits
                 size[output] = kept[level][output] * float(1 - space.words(bits) / space.words(bits, partial=True))
             passing = max(passing, sum(size.values()))
         staying += sums

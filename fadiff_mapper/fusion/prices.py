@@ -1,21 +1,21 @@
-"""Energy and cycles of parts of a network, their trade in its metric, and the best cover of its chains by groups.
+"""Energy and cycles of parts of a network, their price in the network's metric, and the best cover of chains by groups.
 
-Problem. FADiff's objective is the EDP of the network (below its eq. 19), a product of two sums. The mapping with the
-best EDP of its own is not the best for the network: a layer that costs much energy and few cycles should save energy.
-And groups overlap, so that no group is good or bad by itself.
+Problem. FADiff's objective is the EDP of the network (below its eq. 19), a product of two sums. The mapping of least
+EDP of a layer is not the best for the network: a layer that costs much energy and few cycles should save energy. And
+groups overlap, so that the gain of a group depends on the other groups.
 
-Method. At a plan with the sums E and T, dE/E + dT/T is the relative change of the EDP. So a part of the network has
-the price energy/E + cycles/T, the tangent of the metric; of several mappings for it the one with the lowest price is
-chosen (`chosen`), and the cheapest cover of a chain by groups and single layers follows by dynamic programming along
-it (`partition`), again and again with the sums that come out, until nothing changes.
+Method. At a plan with the sums E and T, dE/E + dT/T is the relative change of the EDP. So a part of the network has the
+price energy/E + cycles/T, the tangent of the metric. Of several mappings for the part, the mapping with the lowest
+price is chosen (`chosen`). The cheapest cover of a chain by groups and single layers follows by dynamic programming
+along the chain (`partition`), again and again at the resulting sums, until nothing changes.
 
 The other input of an element-wise operator (`workload.other_inputs`), such as a residual operand, is read once from the
-outermost level, where its producer wrote it: at its energy per word, and at its bandwidth for the cycles, which are
-added, since operators run one after the other. Timeloop has no such nodes. The same holds with fusion and without,
-unless a group reads the operand on the chip (`candidates.with_second_reads`), which counts the reads of its own steps.
-Halos of it that a group reads again are not counted, and the sum itself costs nothing. On a design with compute units
-all operators without multiply-accumulates cost time and energy (`model.vector_cost`), by themselves or in a group
-(`group_cost.operator_costs`), and these reads are part of that.
+outermost level, where its producer wrote it, at the level's energy per word and bandwidth. The cycles are added, since
+operators run one after the other. Timeloop has no such nodes. This holds with fusion and without, unless a group reads
+the operand on the chip (`candidates.with_second_reads`), which counts the reads of its own steps. Halos that a group
+reads again are not counted, and the sum itself costs nothing. On a design with compute units all operators without
+multiply-accumulates cost time and energy (`model.vector_cost`), by themselves or in a group
+(`group_cost.operator_costs`), and these reads are part of that cost.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ State = TypeVar("State", bound=Hashable)
 
 
 NOTHING = OperatingPoint(0.0, 0)
-"""The operating point of no part at all."""
+"""The operating point of an empty part."""
 
 
 def summed(points: Sequence[OperatingPoint]) -> OperatingPoint:
@@ -60,32 +60,32 @@ def metric_value(point: OperatingPoint | VectorCost, metric: str) -> float:
 
 
 def on_best_unit(costs: Iterable[VectorCost], metric: str) -> VectorCost:
-    """The cost of an operator, of those on several units, that is least in a metric; of equal ones the least EDP."""
+    """The cost of an operator on the unit that is best in a metric; ties go to the least EDP."""
     return min(costs, key=lambda cost: (metric_value(cost, metric), cost.edp))
 
 
 @dataclass(frozen=True)
 class NetworkPrice:
-    """The price of parts at one plan of a network with the sums `total`; energies and cycles of all are finite."""
+    """The price of parts of a network at one plan with the finite sums `total`."""
 
     total: OperatingPoint
     metric: str = "edp"
 
     def __call__(self, point: OperatingPoint) -> float:
-        """The share of a part in the metric of the network; of "edp" to first order the change of its logarithm."""
+        """The share of a part in the network's metric; for "edp" to first order the change of its logarithm."""
         energy_pj, cycles = self.sums
         return point.energy_pj / energy_pj + point.cycles / cycles
 
     @cached_property
     def sums(self) -> tuple[float, float]:
-        """Energy and cycles by which those of a part are divided; infinite where they do not count."""
+        """Divisors for the energy and the cycles of a part; infinite if the metric does not count them."""
         energy_power, cycles_power = METRIC_EXPONENTS[self.metric]
         return self.total.energy_pj if energy_power else inf, self.total.cycles if cycles_power else inf
 
 
 def chosen(choices: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> list[int]:
-    """For every part the index of one of its operating points, so that the metric ("edp", "energy" or "delay") of the
-    sums cannot be improved part by part; the first points are where this starts."""
+    """For every part the index of one of its operating points: a descent on the metric ("edp", "energy" or "delay") of
+    the sums, from the first points on, at prices and then part by part."""
     picks = [0] * len(choices)
     total = summed([part[0] for part in choices])
     while True:
@@ -95,7 +95,7 @@ def chosen(choices: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> 
         if metric_value(after, metric) >= metric_value(total, metric) * (1 - 1e-12):    # no gain beyond rounding
             break
         picks, total = proposal, after
-    # The price is a tangent; where a step along it is too long, parts still change one by one.
+    # The price is a tangent: where changing all parts at once goes too far, they still change one by one.
     for index, part in enumerate(choices):
         now = part[picks[index]]
         for i, point in enumerate(part):
@@ -107,7 +107,7 @@ def chosen(choices: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> 
 
 @dataclass(frozen=True)
 class CoverPart(Generic[Plan]):
-    """Adjacent layers of a chain, by name, run as one group with some energy and cycles; the group itself is `plan`."""
+    """Layers of a chain, by name, that run as one group, its energy and cycles, and the group itself (`plan`)."""
 
     nodes: tuple[str, ...]
     point: OperatingPoint
@@ -116,7 +116,7 @@ class CoverPart(Generic[Plan]):
 
 def covered_total(alone: Mapping[str, OperatingPoint], groups: Sequence[CoverPart[Plan]],
                   besides: OperatingPoint) -> OperatingPoint:
-    """Energy and cycles of a network with groups that do not overlap, the other layers by themselves, and the rest."""
+    """Energy and cycles of a network: disjoint groups, the other layers by themselves, and the cost besides layers."""
     fused = {name for part in groups for name in part.nodes}
     return summed([*(point for name, point in alone.items() if name not in fused), *(part.point for part in groups),
                    besides])
@@ -124,7 +124,7 @@ def covered_total(alone: Mapping[str, OperatingPoint], groups: Sequence[CoverPar
 
 def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, OperatingPoint], parts: Sequence[CoverPart[Plan]],
               metric: str = "edp", besides: OperatingPoint = NOTHING) -> list[CoverPart[Plan]]:
-    """Picks the groups that make the metric of the whole network smallest; exact at each price, a descent as a whole.
+    """Picks the groups that make the metric of the whole network smallest; optimal at each price, else a descent.
 
     Args:
         chains: Names of the layers of each chain; every layer of the network is in one.
@@ -136,7 +136,7 @@ def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, OperatingPo
     by_end: dict[str, list[CoverPart[Plan]]] = {}
     for part in parts:
         by_end.setdefault(part.nodes[-1], []).append(part)
-    # of every chain the layers by themselves and the groups, with the numbers of layers before and after each
+    # per chain: layers by themselves and groups, with numbers of layers before and after each
     steps: list[list[tuple[int, int, OperatingPoint, CoverPart[Plan] | None]]] = []
     for chain in chains:
         steps.append([])
@@ -158,10 +158,10 @@ def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, OperatingPo
 
 def least_path(steps: Iterable[tuple[State, State, float, Step]], start: State,
                end: State) -> tuple[float, list[Step]]:
-    """A shortest path from one state to another: its price and its steps, of equally cheap ones the first.
+    """A shortest path from one state to another: its price and its steps in order; ties go to the first path.
 
-    `steps`: the states before and after each step, its price and the step; those that lead to a state before those from
-    there.
+    `steps`: the states before and after each step, its price and the step; a step into a state comes before all steps
+    from that state.
     """
     least, last = defaultdict[State, float](lambda: inf, {start: 0.0}), dict[State, tuple[State, Step]]()
     for before, after, price, step in steps:
@@ -179,10 +179,10 @@ def least_path(steps: Iterable[tuple[State, State, float, Step]], start: State,
 class WordCosts:
     """Costs of words on a design."""
 
-    read: tuple[float, ...]  # pJ of a word read, for every level, innermost first
+    read: tuple[float, ...]  # pJ of a word read from each level, innermost first
     written: float  # pJ of a word written at the outermost level
     width: float  # words that all instances of the outermost level read in a cycle
-    # words per cycle of one instance: the least of its shared bandwidth, that of reads and that of writes
+    # words per cycle of one instance of the outermost level: the least of its shared, read and write bandwidths
     bandwidth: float
     most: float  # words that all instances of the outermost level read and write in a cycle
 
@@ -192,7 +192,7 @@ class WordCosts:
 
 
 def word_costs(spec: Spec) -> WordCosts:
-    """The costs of a layer's results, in its words, on a design; pJ per word is pJ per access over words per access."""
+    """Costs of output words of a layer on a design; pJ per word is pJ per access over words per access."""
     machine = prepare_layer(spec.arch, spec.problem, spec.tables).machine
     energy = word_energy(machine)
     share = element_shares(spec.arch, spec.problem)[0][:, spec.problem.dataspaces.index(spec.problem.output)]
@@ -205,11 +205,11 @@ def word_costs(spec: Spec) -> WordCosts:
 
 
 def other_reads(workload: Workload, spec: Spec, metric: str | None = None) -> OperatingPoint:
-    """Energy in pJ and cycles of a network besides its layers; `spec`: any of them on the design.
+    """Energy in pJ and cycles of a network besides its layers; `spec`: of any layer on the design.
 
-    On a design without compute units whole cycles of reading the other inputs of all element-wise operators; with units
-    all operators without multiply-accumulates, one after the other, which read these inputs, too (`operators_alone`,
-    also for `metric` and errors).
+    Without compute units: reads of the other inputs of all element-wise operators, in whole cycles. With units: all
+    operators without multiply-accumulates, one after the other, including these reads (`operators_alone`, also for
+    `metric` and errors).
     """
     if spec.arch.units:
         return operators_alone(workload.vector_operators(), spec.arch, spec.tables, metric)
@@ -219,10 +219,10 @@ def other_reads(workload: Workload, spec: Spec, metric: str | None = None) -> Op
 
 def operators_alone(operators: Iterable[VectorOperator], arch: Architecture, tables: Tables,
                     metric: str | None = None) -> OperatingPoint:
-    """Energy and cycles of operators by themselves, one after the other, on compute units.
+    """Energy and cycles of operators outside of groups, one after the other, on compute units.
 
-    `metric`: by which each operator goes to its unit; None: the least energy and the least cycles of any unit, for
-    bounds. Raises FadiffError where no unit can do an operator.
+    `metric`: chooses the unit of each operator; None: the least energy and the least cycles over all units, for bounds.
+    Raises FadiffError where no unit can do an operator.
     """
     found = [vector_costs(operator, arch, tables) for operator in operators]
     energies, delays = ([on_best_unit(costs, metric or least) for costs in found] for least in ("energy", "delay"))

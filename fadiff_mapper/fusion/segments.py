@@ -1,22 +1,22 @@
-"""Layers of a network that could be fused: chains of layers that can hand tiles on, and their segments.
+"""Layers of a network that could be fused: chains of layers that pass tiles to one another, and their segments.
 
 Problem. FADiff fuses neighbours in a list of layers. A network is a graph: tensors have several readers, pools and sums
 lie between layers, and a group must run in one go, without waiting for a layer outside.
 
 Method. A *chain* is a maximal path of layers in which each hands its tensor to the next one tile by tile; each layer is
 in one chain. A *segment* is a part of a chain that can run as one step of the network. Within a chain, every layer
-passes its tensor to at most one next layer; other readers (a residual, a second branch) get it from the outermost
-level, where it is then written too.
+passes its tensor to at most one next layer; for other readers (a residual, a second branch) the tensor is also written
+to the outermost level.
 
-Runs. The heads of attention are runs of one matrix product, the projections around them run once. A group in which each
-layer has its own number of runs needs a shared loop over the heads, and a loop cuts dimensions of problems only. So a
-product that runs G times becomes a grouped 1 x 1 convolution of G groups (`batched`): the same multiply-accumulates on
-the same words. Links then lead from channels to groups and back (`AxisMap` names the runs `REPEAT`). By itself, and in
-groups whose layers all run equally often, a layer stays the problem of one run.
+Runs. The heads of attention are runs of one matrix product; the projections around them run once. If layers of a group
+differ in their number of runs, the group needs a shared loop over the heads, but a loop only cuts dimensions of
+problems. So a product that runs G times becomes a grouped 1 x 1 convolution of G groups (`batched`): the same
+multiply-accumulates on the same words. Links then lead from channels to groups and back (`AxisMap` names the runs
+`REPEAT`). By itself, and in groups whose layers all run equally often, a layer is the problem of one run.
 
-Residual operands. The other operand of a sum comes from the outermost level (`prices`). Where a layer of the segment
-that the sum follows reads that tensor, too, it is on the chip already: the axes of both, in dimensions of the layers,
-say which points meet (`fusion.SecondRead`).
+Residual operands. The other operand of a sum comes from the outermost level (`prices`). If a layer of the segment
+before the sum reads the same tensor, the tensor is on the chip already: the axes of both, in dimensions of the layers,
+say which points are added (`fusion.SecondRead`).
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from fadiff_mapper.workload.tensor_axes import SCATTERED, TensorAxis
 from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
 RUNS = "G"
-"""The dimension over the runs of a batched problem."""
+"""The dimension of a batched problem for its runs."""
 
 PLAIN = ("pointwise", "join", "reshape", "transpose")
-"""Kinds of nodes that may lie between the last layer of a group and a sum: they take the points as they come."""
+"""Kinds of nodes that may lie between the last layer of a group and a sum: they keep the order of points."""
 
 
 @dataclass(frozen=True)
@@ -62,39 +62,39 @@ class ResidualOperand:
 
 @dataclass(frozen=True)
 class SharedOperand:
-    """An operand of a layer that an earlier layer of a segment reads, too: the same words in the same order."""
+    """An operand of a layer that an earlier layer of a segment reads, too: with the same words in the same order."""
 
     layer: int  # position of the layer
     operand: str  # its data space
-    first: int  # position of the first layer that reads the tensor
-    tensor: str  # data space of that one
+    first: int  # position of the first layer that reads the same tensor
+    tensor: str  # data space in that first layer
 
 
 @dataclass(frozen=True)
 class Segment(LayerTree):
-    """Layers that follow one another, as one group could run them."""
+    """Layers of a tree, one after the other, that could run as one group."""
 
     nodes: tuple[str, ...]  # names of the layers
     problems: tuple[Problem, ...]  # their problems
-    links: tuple[FusedLink, ...]  # links between them, with a home level that is yet to be decided
-    # for each link the dimensions that no loop may cut: of its producer, or of the next layer where that one puts
-    # together tensors along them
+    links: tuple[FusedLink, ...]  # links between them, without a chosen home
+    # for each link the dimensions that no loop may cut: of its producer, or of its reader where the reader
+    # concatenates tensors along them
     whole: tuple[frozenset[str], ...]
-    repeat: int  # how often the group runs
-    # for each layer its runs within one run of the group, where its problem is that of all of them
+    repeat: int  # runs of the group
+    # for each layer its runs within one run of the group, if its problem covers all of them
     runs: tuple[int, ...] = ()
     # for each link the window through which the next layer reads, by dimension of the producer
     slides: tuple[Mapping[str, WindowSlide], ...] = ()
     residuals: tuple[ResidualOperand, ...] = ()  # operands of sums behind its layers that could be read on the chip
-    # positions of the links whose tensor has no reader outside the group but those sums
+    # positions of the links whose tensor has no reader outside the group except those sums
     read_inside: frozenset[int] = frozenset()
-    shared: tuple[SharedOperand, ...] = ()  # operands that its layers have in common
-    # equal for segments with the same candidates at the same cost, among those that `segments` lists together
+    shared: tuple[SharedOperand, ...] = ()  # operands that several of its layers read
+    # equal for segments with equal candidates at equal cost, within one call of `segments`
     key: int = -1
 
     @cached_property
     def cuts(self) -> dict[str, list[str | None]]:
-        """Dimension of the last layer -> what a shared loop over it cuts of each layer; None where it cuts nothing."""
+        """Dimension of the last layer -> the dimension of each layer that a loop over it cuts, or None."""
         found = {}
         for dim in self.problems[-1].bounds:
             cut: list[str | None] = [*(None for _ in self.links), dim]
@@ -105,8 +105,8 @@ class Segment(LayerTree):
 
     @cached_property
     def needed_shares(self) -> list[float]:
-        """The part of each layer's work that a group has to do at least: strides may leave out points, and so may
-        layers further on that do not read all of one."""
+        """The least share of each layer's work that a group has to do: strides, and later layers that do not read the
+        whole intermediate, may leave out points."""
         points, shares = {len(self.links): dict(self.problems[-1].bounds)}, [1.0]
         for index in reversed(range(len(self.links))):
             link, problem, reader = self.links[index], self.problems[index], self.problems[self.reader(index)]
@@ -124,28 +124,28 @@ class Segment(LayerTree):
 
     @property
     def charged(self) -> bool:
-        """True if compute units do operators between its layers, which cost something."""
+        """True if compute units run operators between its layers at some cost."""
         return any(link.operators for link in self.links)
 
     @property
     def batched(self) -> bool:
-        """True if a layer's problem is that of several of its runs."""
+        """True if the problem of a layer covers several of its runs."""
         return any(runs > 1 for runs in self.runs)
 
 
 def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink, ...]]]:
-    """The maximal trees of layers that hand tensors on in tiles; each layer is in one, and mostly a tree is a chain.
+    """The maximal trees of layers that pass tensors in tiles; each layer is in one tree, and most trees are chains.
 
-    Each layer but the last of its tree leads to one other, its reader. A layer stands behind all that lead to it, such
-    that chains, layers that hand on their first operands, stay together.
+    Each layer except the last of its tree leads to one other layer, its reader. A layer comes after all layers that
+    lead to it, and chains, whose layers pass on their first operands, stay together.
 
     Returns:
         Names of the layers, and for each but the last its link.
     """
     nodes = {node.name: node for node in workload.nodes}
     after: dict[str, NetworkLink] = {}
-    main: dict[str, str] = {}   # layer -> that before it in its chain
-    sides: dict[str, list[str]] = {}    # layer -> layers that make other operands of it
+    main: dict[str, str] = {}   # layer -> the layer before it in its chain
+    sides: dict[str, list[str]] = {}    # layer -> layers that make its other operands
     links = [link for link in sorted(workload.links(), key=lambda link: not link.in_tiles)
              if _can_fuse(workload, nodes, link)]
     for link in links:
@@ -160,8 +160,8 @@ def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink,
             sides.setdefault(link.consumer, []).append(link.producer)
 
     def tree(last: str) -> list[str]:
-        """The layers that lead to one: its chain at the end, before it the trees of the other operands of its layers,
-        those of later ones first."""
+        """All layers that lead to a layer: its chain at the end, and before it the trees of other operands, those of
+        later layers first."""
         chain = [last]
         while chain[0] in main:
             chain.insert(0, main[chain[0]])
@@ -176,11 +176,11 @@ def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink,
 
 
 def segments(workload: Workload, longest: int, over: Over = never, *, units: bool = False) -> list[Segment]:
-    """Lists the segments of at most so many layers that can run as one step of the network, in the order of their first
-    layers, of equal ones the shorter first.
+    """Lists the segments of up to `longest` layers that can run as one step of the network, by chain, then first layer,
+    then length.
 
-    `units`: whether compute units do the operators between layers, which then cost something. Once `over` is true, the
-    longer segments are left out, and maybe some of equal length.
+    `units`: whether compute units run the operators between layers at a cost. Once `over` is true, longer segments are
+    left out, and perhaps some of equal length.
     """
     nodes = {node.name: node for node in workload.nodes}
     rank = {node.name: index for index, node in enumerate(workload.nodes)}
@@ -201,8 +201,8 @@ def segments(workload: Workload, longest: int, over: Over = never, *, units: boo
             links = every[chain][1][start:start + length - 1]
             if len(names) < length:
                 continue
-            whole = all(link.consumer in names for link in links)   # else some layer has its reader outside
-            if not whole or _in_one_go(after, rank, names, links):  # else no longer one can either
+            whole = all(link.consumer in names for link in links)   # else a layer has its reader outside
+            if not whole or _in_one_go(after, rank, names, links):  # else no longer segment from here can
                 longer.append((chain, start))
             if whole and longer[-1:] == [(chain, start)]:
                 found.append((chain, start, _segment(names, links, parts, joins, nodes)))
@@ -224,7 +224,7 @@ def link_operators(workload: Workload) -> dict[str, LinkOperator]:
 
 
 def links_within(workload: Workload, nodes: Sequence[str]) -> list[NetworkLink]:
-    """The links of layers that run in one go: from each to its first reader among them, if it has one."""
+    """The links of layers that run in one go: from each layer to its first reader among them, if any."""
     position = {name: index for index, name in enumerate(nodes)}
     found: dict[str, NetworkLink] = {}
     for link in workload.links():
@@ -236,7 +236,7 @@ def links_within(workload: Workload, nodes: Sequence[str]) -> list[NetworkLink]:
 
 
 def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool:
-    """Whether a network can run with each of some groups (names of layers) in one go, operators between them inside."""
+    """Whether a network can run with each group (names of layers) as one step, including the operators inside."""
     first = {name: nodes[0] for nodes in groups
              for name in (*nodes, *(name for link in links_within(workload, nodes) for name in link.through))}
     before: dict[str, set[str]] = {}
@@ -251,7 +251,7 @@ def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool
 
 
 def over_all_runs(spec: Spec, layer: Operator, dimensions: tuple[str, ...]) -> Spec:
-    """A layer's spec, that of all its runs where a group has them as one problem with these dimensions."""
+    """The spec of a layer, or of all its runs as one problem if a group has the problem with these dimensions."""
     if dimensions == spec.problem.dimensions:
         return spec
     whole = batched(layer)
@@ -259,30 +259,30 @@ def over_all_runs(spec: Spec, layer: Operator, dimensions: tuple[str, ...]) -> S
 
 
 def batched(layer: Operator) -> Operator:
-    """All runs of a matrix product as one problem; the operator itself where it runs once."""
+    """All runs of a matrix product as one problem; the operator itself if it runs once."""
     return layer if layer.repeat == 1 else _grouped(
         (*layer.problem.bounds.items(), (RUNS, layer.repeat)), layer.problem.dataspaces)
 
 
 @lru_cache(maxsize=256)     # a network has some dozen; SDXL's U-Net has 280 such layers, of 8 kinds
 def _grouped(bounds: tuple[tuple[str, int], ...], alike: tuple[DataSpace, ...]) -> Operator:
-    """The grouped convolution of these bounds, of the bits of some tensors; the equal heads of a network share it."""
+    """The grouped convolution with these bounds and the bits of some tensors; equal heads of a network share it."""
     bits = Map(literal_bits(alike).get("bits", {}), where=Where("grouped_conv"))
     return make_operator("grouped_conv", dict(bounds), bits=bits)
 
 
 GroupLink = tuple[FusedLink, Mapping[str, WindowSlide], frozenset[str]]
-"""A link as a group has it, its window by dimension of the producer, and the dimensions that no loop may cut."""
+"""A link within a group, its windows by dimension of the producer, and the dimensions that no loop may cut."""
 
 
 @dataclass
 class _SegmentParts:
-    """What segments of one network share, made once: links and numbers of problems, by whether layers run run by run.
+    """Links and problems that segments of one network share, by whether layers run one run at a time (`apart`).
 
-    `numbers` has for everything that tells segments apart a number, equal for equal ones.
+    `numbers`: the number of each distinct value that distinguishes segments.
     """
 
-    operators: Mapping[str, LinkOperator]  # by node; none where they cost nothing
+    operators: Mapping[str, LinkOperator]  # by node; empty where operators cost nothing
     links: dict[tuple[str, str, bool], tuple[GroupLink, int]] = field(default_factory=dict)
     problems: dict[tuple[str, bool], int] = field(default_factory=dict)
     numbers: dict[Hashable, int] = field(default_factory=dict)
@@ -300,7 +300,7 @@ class _SegmentParts:
 
     def link(self, link: NetworkLink, producer: Operator, consumer: Operator, apart: bool,
              distance: int) -> tuple[GroupLink, int]:
-        """A link between two layers, the one so many layers behind the other, and its number."""
+        """A link between two layers, the second `distance` layers behind the first, and its number."""
         key = (link.producer, link.consumer, apart)
         if key not in self.links:
             between = tuple(self.operators[name] for name in link.through if name in self.operators)
@@ -317,7 +317,7 @@ def _segment(names: tuple[str, ...], links: Sequence[NetworkLink], parts: _Segme
              joins: Mapping[str, Sequence[_JoinBehind]], nodes: Mapping[str, Node]) -> Segment:
     """A segment with the residual operands that it could read on the chip.
 
-    Layers that run equally often run so as a group; others are one problem each over all their runs.
+    If each run of a layer only needs one run of the layer before, problems are single runs; else of all runs.
     """
     layers = [layer for name in names if (layer := nodes[name].layer)]
     readers = [names.index(link.consumer) for link in links]
@@ -334,7 +334,7 @@ def _segment(names: tuple[str, ...], links: Sequence[NetworkLink], parts: _Segme
     if chain and not any(count > 1 for count in runs) and any(name in joins for name in names):
         for behind, name in enumerate(names):
             for join in joins.get(name, ()):
-                # behind the last layer a unit, which costs something, does the sum by itself
+                # behind the last layer a compute unit would do the sum at its own cost
                 here = (join.plain and not parts.operators if behind == len(links)
                         else join.operand.node in links[behind].through)
                 read = _handed_on(join, names, links, behind) or _own_input(join, nodes, nodes[names[0]], behind)
@@ -356,7 +356,7 @@ def _segment(names: tuple[str, ...], links: Sequence[NetworkLink], parts: _Segme
 
 def shared_operands(names: Sequence[str], links: Sequence[NetworkLink], layers: Sequence[Operator],
                      nodes: Mapping[str, Node]) -> tuple[SharedOperand, ...]:
-    """The operands of layers that earlier ones of a segment read, too, in the same extents."""
+    """The operands of layers that earlier layers of a segment read, too, with equal extents."""
     handed = {(link.consumer, link.operand) for link in links}
     first: dict[Hashable, tuple[int, str]] = {}
     found = []
@@ -373,7 +373,7 @@ def shared_operands(names: Sequence[str], links: Sequence[NetworkLink], layers: 
 
 
 def slides_of(link: FusedLink, reader: Problem) -> dict[str, WindowSlide]:
-    """The windows through which a layer reads what a link leads to it, by dimension of the producer."""
+    """The windows through which a layer reads the intermediate of a link, by dimension of the producer."""
     return {own: read_slide(reader, link, theirs) for own, theirs in link.dims.items()}
 
 
@@ -383,7 +383,7 @@ def _dimension(name: str) -> str:
 
 
 def _run_by_run(link: NetworkLink, producer: Operator, consumer: Operator) -> bool:
-    """Whether each run of the consumer reads what one run of the producer makes."""
+    """Whether each run of the consumer reads the output of one run of the producer."""
     if producer.repeat == consumer.repeat == 1:
         return True
     whole = any(axis.producer == axis.dimension == REPEAT and not axis.slides for axis in link.axes)
@@ -391,10 +391,10 @@ def _run_by_run(link: NetworkLink, producer: Operator, consumer: Operator) -> bo
 
 
 def _can_fuse(workload: Workload, nodes: Mapping[str, Node], link: NetworkLink) -> bool:
-    """Whether a group can have a link.
+    """Whether a link can be in a group.
 
-    Not where a tensor before a pool has other readers, where a pooled one has and is put together with others, or where
-    runs of a layer that is no product would have to be one problem.
+    Not if the tensor before a pool has other readers, if a concatenated pooled tensor has other readers, or if runs of
+    a layer that is no product would have to be one problem.
     """
     if not link.fusable:
         return False
@@ -412,10 +412,10 @@ def _can_fuse(workload: Workload, nodes: Mapping[str, Node], link: NetworkLink) 
 
 
 def _group_link(link: NetworkLink, producer: Operator, apart: bool) -> FusedLink:
-    """A link of the network as a group has it.
+    """A link of the network in the form of a group.
 
-    Windows of pools are composed into one for each dimension, and so are those between them and the consumer; of the
-    consumer's own window, the padding is noted. Where layers run `apart`, run by run, links say nothing of runs.
+    Windows of pools are composed into one window for each dimension, and so are those between pools and consumer; only
+    the padding is taken from the consumer's own window. If layers run `apart`, run by run, links do not name runs.
     """
     axes = [replace(axis, producer=_dimension(axis.producer), dimension=_dimension(axis.dimension))
             for axis in link.axes if not apart or axis.producer != REPEAT]
@@ -433,9 +433,9 @@ def _group_link(link: NetworkLink, producer: Operator, apart: bool) -> FusedLink
     if link.causal and len(rows) == len(found.running) == 1 and rows[0] in found.dims and not found.between and (
             bounds[rows[0]] % link.causal == 0 and link.causal <= bounds[min(found.running)]):
         found = replace(found, causal=(rows[0], link.causal))
-    if not link.elsewhere or found.beside:  # all that is read has room of its own
+    if not link.elsewhere or found.beside:  # all words that are read have room of their own
         company = Fraction(0)
-    elif found.lies_pooled:                 # words of others are pooled, too, when they come
+    elif found.lies_pooled:                 # words of other tensors are pooled, too, on arrival
         company = link.elsewhere / (1 - link.elsewhere)
     else:
         company = (link.elsewhere * prod(link.shape or (1,))
@@ -445,14 +445,14 @@ def _group_link(link: NetworkLink, producer: Operator, apart: bool) -> FusedLink
 
 def _in_one_go(after: Mapping[str, Sequence[str]], rank: Mapping[str, int], names: tuple[str, ...],
                links: tuple[NetworkLink, ...]) -> bool:
-    """Whether nothing outside the segment lies between two of its nodes, nor another link between layers of a tree.
+    """Whether no outside node lies between two nodes of a segment, and a tree has no further links between its layers.
 
-    `after`: the nodes that read each node. `rank`: position of every node in a topological order; nodes behind the last
-    one of the segment lead to none of it, so the search ends there.
+    `after`: the nodes that read each node; `rank`: the position of every node in a topological order. Nodes behind the
+    last node of the segment lead to none of its nodes, so the search ends there.
     """
     inside = {*names, *(name for link in links for name in link.through)}
     if any(link.consumer != name for link, name in zip(links, names[1:], strict=True)):
-        # in a tree another link would lead to a layer that comes too early, or find half of a tensor
+        # another link in a tree would lead to a layer that runs too early, or to part of a tensor
         expected = {pair for link in links for pair in pairwise((link.producer, *link.through, link.consumer))}
         if any((name, reader) not in expected for name in inside for reader in after[name] if reader in inside):
             return False
@@ -474,15 +474,15 @@ class _JoinBehind:
     """A sum behind a layer, with its other operand."""
 
     operand: OtherInput  # the operand
-    axes: tuple[str, ...]  # for each axis of the sum the dimension of the layer's output; "" where it has one point
-    plain: bool  # whether only nodes of the kinds `PLAIN` lie between the layer and the sum
-    producer: str  # the layer that the operand comes from, "" without one
-    # for each axis of the operand the dimension of that layer's output; None where they are no whole dimensions
+    axes: tuple[str, ...]  # for each axis of the sum the dimension of the layer's output; "" for a single point
+    plain: bool  # whether all nodes between layer and sum are of the kinds `PLAIN`
+    producer: str  # the layer that makes the operand; "" if none
+    # for each axis of the operand the dimension of the producer's output; None if an axis is no whole dimension
     producer_axes: tuple[str, ...] | None
 
 
 def _joins_behind(workload: Workload) -> dict[str, list[_JoinBehind]]:
-    """For each layer of a network the sums behind it whose other operand is as large as its output."""
+    """For each layer the sums behind it whose other operand is as large as the layer's output."""
     nodes, routes = {node.name: node for node in workload.nodes}, workload.routes
     found: dict[str, list[_JoinBehind]] = {}
     for operand in other_inputs(workload.nodes):
@@ -502,9 +502,9 @@ def _joins_behind(workload: Workload) -> dict[str, list[_JoinBehind]]:
 
 
 def _whole_dimensions(axes: Sequence[TensorAxis] | None, layer: Operator) -> tuple[str, ...] | None:
-    """For each axis of a tensor the dimension of a layer's output that it is, "" for one point.
+    """For each axis of a tensor the dimension of the layer's output along it, "" for a single point.
 
-    None where the axes are not known, or one is no whole dimension.
+    None if the axes are unknown, or an axis is no whole dimension.
     """
     names: list[str] = []
     for axis in axes or ():
@@ -521,7 +521,7 @@ def _whole_dimensions(axes: Sequence[TensorAxis] | None, layer: Operator) -> tup
 
 def _handed_on(join: _JoinBehind, names: Sequence[str], links: Sequence[NetworkLink],
                behind: int) -> SecondRead | None:
-    """The read of a tensor that one of the segment's links hands on."""
+    """The second read of a tensor that is an intermediate of the segment, or None."""
     if join.producer not in names[:behind] or join.producer_axes is None:
         return None
     before = names.index(join.producer)
@@ -533,7 +533,7 @@ def _handed_on(join: _JoinBehind, names: Sequence[str], links: Sequence[NetworkL
 
 
 def _own_input(join: _JoinBehind, nodes: Mapping[str, Node], first: Node, behind: int) -> SecondRead | None:
-    """The read of a tensor that the segment's first layer reads, too, each point by itself."""
+    """The second read of an input of the segment's first layer, read point by point there; or None."""
     layer = first.layer
     assert layer is not None
     for tensor, operand in zip(first.inputs, first.operands, strict=True):
@@ -548,8 +548,8 @@ def _own_input(join: _JoinBehind, nodes: Mapping[str, Node], first: Node, behind
 
 
 def _point_by_point(layer: Operator, operand: str, shape: Sequence[int]) -> tuple[str, ...] | None:
-    """For each axis of an operand the one dimension that moves along it, "" for one point; None where windows slide, or
-    where the layer takes axes of the tensor together."""
+    """For each axis of an operand the only dimension that moves along it, "" for a single point; None if windows slide
+    or the layer merges axes of the tensor."""
     bounds, space = layer.problem.bounds, layer.dataspace(operand)
     if len(layer.view(operand)) != len(shape):
         return None
@@ -567,7 +567,7 @@ def _point_by_point(layer: Operator, operand: str, shape: Sequence[int]) -> tupl
 
 
 def _together(tensor: Sequence[str], output: Sequence[str]) -> dict[str, str] | None:
-    """Dimension along the tensor -> that of the output, axis by axis; None where runs meet anything but runs."""
+    """Dimension of the tensor -> dimension of the output, axis by axis; None if one side is a run and the other not."""
     pairs = [(mine, theirs) for mine, theirs in zip(tensor, output, strict=True) if mine or theirs]
     if any((mine == REPEAT) != (theirs == REPEAT) for mine, theirs in pairs):
         return None

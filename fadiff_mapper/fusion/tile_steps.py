@@ -1,34 +1,34 @@
 """Points of every layer that each step of the shared loops covers, and words of the tensors that stay between steps.
 
-Problem. The shared loops cut dimensions of the last layer into tiles. A tile of an earlier layer is whatever the next
-layer's tile reads of it, halo included, less what an earlier step left in place. A tensor that stays takes room for its
-tile, and beyond the step for words that a later step uses again.
+Problem. The shared loops cut dimensions of the last layer into tiles. A tile of an earlier layer is the part of its
+output that the next layer's tile reads, halo included, less the words in place from an earlier step. A tensor that
+stays takes room for its tile, and beyond the step for words that a later step uses again.
 
-Points. Each dimension goes its own way: a shared loop over one dimension of the last layer cuts, through the links, at
-most one dimension of each earlier layer (`layer_steps`, from the last layer backwards, each from its reader). A step of
-the whole nest is a choice of one index per loop, and a layer's work in it is the box of the intervals that the indices
-stand for. Steps in which a layer does the same work form one class (`step_classes`); the classes are the products of
-the classes of each loop, so that their number does not grow with the number of steps. Points that a stride leaves out
-between others count as needed, as in Timeloop's tiles. A tensor with second reads is there from the first point that
-any of its readers still needs. `kernel/loop_cuts.cpp` is the compiled form, an estimate for many tile sizes at once.
+Points. Dimensions are independent: a shared loop over one dimension of the last layer cuts, through the links, at most
+one dimension of each earlier layer (`layer_steps`, from the last layer backwards, each from its reader). A step of the
+whole nest is one index per loop; the work of a layer in it is the box of the intervals at these indices. Steps in which
+a layer does the same work form one class (`step_classes`). Classes are products of the classes of each loop, so their
+number does not grow with the number of steps. Points that a stride leaves out between others count as needed, as in
+Timeloop's tiles. A tensor with second reads is kept from the first point that any of its readers still needs.
+`kernel/loop_cuts.cpp` is the compiled form, an estimate for many tile sizes at once.
 
 Worked example. Two layers with a kernel of 3 rows, the last with 8 output rows in tiles of 3: its steps compute rows
 0-2, 3-5 and 6-7, for which it reads rows 0-4, 3-7 and 6-9 of the first layer. With the halo retained the first layer
-computes rows 0-4, 5-7 and 8-9; without, all that is read, recomputing rows 3-4 and 6-7.
+computes rows 0-4, 5-7 and 8-9; without, all rows that are read, so that rows 3-4 and 6-7 are recomputed.
 
-Words. Those that stay depend on the shared loops along which the tensor is retained (`Stay.across`) and on a policy:
+Words. The words that stay depend on the shared loops that retain the tensor (`Stay.across`) and on a policy:
 
-    whole tiles (LoopTree)      along a retained loop everything that the loops inside walk through stays in place:
-                                the tile is as long as the tensor in the dimensions that those loops cut
-    line buffers (DeFiNES)      `Stay.lines`: the tile, and for each retained loop the points that its next step uses,
-                                too, over everything that the loops inside walk through
+    whole tiles (LoopTree)      along a retained loop all words that the loops inside walk through stay in place: the
+                                tile is as long as the tensor in the dimensions that those loops cut
+    line buffers (DeFiNES)      `Stay.lines`: the tile and, for each retained loop, the points that its next step also
+                                uses, over all that the loops inside walk through
 
 Worked example. Rows outside columns, tiles of 2 x 4 outputs behind a 3 x 3 kernel on a tensor of 16 x 16: the tile is
 4 x 6. Retained along the rows only, LoopTree's policy stores 4 x 16 words (the loop over columns is inside). Line
 buffers store the tile, 24, and two rows over the columns beyond it, 2 * (16 - 6) = 20: 44 words.
 
-A tensor needs all its words while its producer or its consumer runs (with second reads until the last), and while other
-layers run only those that outlast the use (`outlasting_words`).
+A tensor needs all its words while its producer or a consumer runs (with second reads until the last one); while other
+layers run, only the words for later steps (`outlasting_words`).
 
 Source. Inference of producer tiles from consumer tiles, retention against recomputation: LoopTree; halos of overlapping
 tiles: DeFiNES.
@@ -49,12 +49,12 @@ from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term, extent_a
 from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
 STATISTICS = 2
-"""Words of a row of a softmax in one pass that stay from tile to tile: its maximum and its denominator."""
+"""Words per row that a softmax in one pass keeps from tile to tile: maximum and denominator."""
 
 
 @dataclass(frozen=True)
 class DimSpan:
-    """Part of one layer along one dimension in one step of a loop."""
+    """The points of a layer along one dimension in one step of a loop."""
 
     done: range  # points that the layer computes
     needed: range  # points that the next layer reads, computed now or retained from before
@@ -64,12 +64,12 @@ class DimSpan:
 class LayerSteps:
     """A layer over the steps of each shared loop."""
 
-    cut: tuple[str | None, ...]  # per loop, the layer's dimension that the loop moves; None where it moves none
-    # per loop, the layer's part in each step. Where a loop moves nothing, a span is `range(1)` for work to do and empty
-    # for none
+    cut: tuple[str | None, ...]  # per loop the dimension of the layer that the loop moves; None: no dimension
+    # per loop the points in each step. For a loop without a dimension, a span is `range(1)` in steps with work, else
+    # empty
     spans: tuple[tuple[DimSpan, ...], ...]
-    # an operand whose new words go to the outermost level (`FusedLink.written_pooled`) or come from it
-    # (`FusedLink.elsewhere`), if any, and how it stays
+    # an operand with its residency, if new words of it go to the outermost level (`FusedLink.written_pooled`) or come
+    # from there (`FusedLink.elsewhere`)
     counted: tuple[str, Stay] | None = None
 
 
@@ -78,10 +78,10 @@ class StepClass:
     """Steps in which one layer does the same work."""
 
     shape: Shape  # extents of its tile
-    # words from outside the home level, for every operand that stays, in the order of `FusedLayer.operands`
+    # words that each resident operand gets from outside the home, in the order of `FusedLayer.operands`
     fresh: tuple[int, ...]
-    first_sum: bool  # the step is the first of those that add to one output tile
-    last_sum: bool  # the step is the last of them
+    first_sum: bool  # no earlier step adds to the same output tile
+    last_sum: bool  # no later step adds to the same output tile
     counted: int = 0  # new words of `LayerSteps.counted`
 
     @property
@@ -91,11 +91,11 @@ class StepClass:
 
 
 LoopColumn: TypeAlias = tuple[str | None, tuple[DimSpan, ...]]
-"""A loop as a layer sees it: the dimension that it moves, and the layer's part in each step."""
+"""A shared loop at one layer: the dimension that the loop moves, and the layer's points in each step."""
 
 
 def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
-    """The steps of every layer, first to last, of a group whose loops and links name dimensions that exist."""
+    """The steps of every layer, first to last, of a group with valid loops and links."""
     last = group.layers[-1].problem
     columns: list[list[LoopColumn]] = []
     for loop in group.loops:
@@ -111,9 +111,9 @@ def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
                                          [(read, column[read.behind - index - 1]) for read in again]))
     counted: list[tuple[str, Stay] | None] = [None] * len(group.layers)
     for index, link in enumerate(group.links):
-        if link.written_pooled:  # written once: as if it stayed along every loop, at no level in particular
+        if link.written_pooled:  # each word is written once: counted as if retained along all loops, in no level
             counted[group.reader(index)] = link.tensor, Stay("", frozenset(loop.dim for loop in group.loops))
-        elif link.elsewhere:  # words beside an intermediate do not outlast a step
+        elif link.elsewhere:  # operands beside an intermediate are not retained
             counted[group.reader(index)] = link.tensor, Stay("") if link.beside else link.stay
     return tuple(LayerSteps(tuple(column[i][0] for column in columns), tuple(column[i][1] for column in columns),
                             counted[i]) for i in range(len(group.layers)))
@@ -121,9 +121,9 @@ def layer_steps(group: FusedGroup) -> tuple[LayerSteps, ...]:
 
 def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoop, column: LoopColumn,
                 again: Sequence[tuple[SecondRead, LoopColumn]]) -> LoopColumn:
-    """A loop, carried from a layer (`after`, with its column) to one whose output it reads.
+    """Carries a loop from a layer (`after`, with its column) back to the producer of its operand.
 
-    `again`: the second reads of the intermediate, each with the loop as the layer before the sum sees it.
+    `again`: the second reads of the intermediate, each with the column of the layer before the sum.
     """
     dim, spans = column
     own = next((mine for mine, theirs in link.dims.items() if theirs == dim), None)
@@ -132,12 +132,12 @@ def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoo
     extent = 1 if own is None else problem.bounds[own]
 
     def inside(points: range) -> range:
-        """Adjacent points of the intermediate's axis without padding."""
+        """Points that a window reads, without padding."""
         return range(min(max(points.start, 0), extent), min(max(points.stop, 0), extent))
 
     def read_again(read: SecondRead, moved: str | None, done: range) -> range:
-        """Points of the axis that a second read takes, as the layer before the sum computes `done`."""
-        if own is None or not len(done):    # the loop moves none of the tensor's axes: all is there at once
+        """Points of the axis that a second read needs when the layer before the sum computes `done`."""
+        if own is None or not len(done):    # the loop moves no axis of the tensor: the whole tensor is there
             return range(1 if len(done) else 0)
         return range(done.start, min(done.stop, extent)) if read.dims.get(own) == moved else range(extent)
 
@@ -147,9 +147,9 @@ def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoo
         all_wanted = needed_by_all(all_wanted, [[read_again(read, moved, span.done) for span in others]
                                                 for read, (moved, others) in again], retained)
     result: list[DimSpan] = []
-    end = 0     # first point that no step has computed yet
+    end = 0     # first point not computed yet
     for step, wanted in enumerate(all_wanted):
-        if slide is None:   # the loop does not move the intermediate: it is there after the first step
+        if slide is None:   # the loop does not move the intermediate, which is there after the first step
             done = range(0) if retained and step else wanted
         else:
             done = range(max(wanted.start, end), max(wanted.stop, end)) if retained else wanted
@@ -159,11 +159,11 @@ def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoo
 
 
 def needed_by_all(first: Sequence[range], again: Sequence[Sequence[range]], retained: bool) -> list[range]:
-    """Points of a tensor's axis that are there in every step of a loop, which the next layer reads `first` and other
-    readers `again`.
+    """Points of a tensor's axis that must be in place in every step of a loop; the next layer reads `first`, other
+    readers read `again`.
 
-    In each step the hull of all that is read; where words are retained from step to step, from the oldest point that
-    this step or a later one reads up to the last one that any step so far has read.
+    In each step this is the hull of all reads. If words are retained from step to step, it reaches from the oldest
+    point that this step or a later one reads to the newest point that any step so far has read.
     """
     hulls = []
     for parts in zip(first, *again, strict=True):
@@ -190,14 +190,14 @@ def read_slide(after: Problem, link: FusedLink, dim: str) -> WindowSlide:
 
 
 def moved_rank(space: DataSpace, dim: str) -> tuple[int, tuple[Term, ...]]:
-    """The rank of a data space that a dimension moves: its position, and its terms."""
+    """The position of the rank of a data space that a dimension moves, and its terms."""
     return next((k, rank) for k, rank in enumerate(space.ranks) if any(term.dimension == dim for term in rank))
 
 
 def touched_points(rank: tuple[Term, ...], problem: Problem, dim: str, points: range) -> range:
-    """Points of a rank from the first to the last one that adjacent points of a dimension touch.
+    """The points of a rank, from first to last, that adjacent points of a dimension touch.
 
-    The rank's other dimensions run over their bounds: Timeloop's extent of a rank (`extent_along`).
+    Other dimensions of the rank run over their bounds: Timeloop's extent of a rank (`extent_along`).
     """
     if not len(points):
         return range(0)
@@ -206,10 +206,10 @@ def touched_points(rank: tuple[Term, ...], problem: Problem, dim: str, points: r
 
 
 class _LoopStep(NamedTuple):
-    """A step of one loop as a layer sees it: `points` of the dimension `cut` that it moves (1 for none), 0 for no work.
+    """A step of one loop at one layer: `points` of its dimension `cut` (1 if the loop moves none); 0 points: no work.
 
-    `operands`: for each that is followed the rank that the loop moves and its new points, or None and whether (1 or 0)
-    the operand is new at all.
+    `operands`: for each followed operand the rank that the loop moves and its new points; if the loop moves no rank,
+    None and 1 for a new operand, else 0.
     """
 
     cut: str | None
@@ -220,12 +220,12 @@ class _LoopStep(NamedTuple):
 
 
 def all_step_classes(group: FusedGroup) -> list[Counter[StepClass]]:
-    """The steps of each layer of a group."""
+    """The step classes of each layer of a group."""
     return [step_classes(group, layer, steps) for layer, steps in zip(group.layers, layer_steps(group), strict=True)]
 
 
 def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Counter[StepClass]:
-    """The different steps of a layer of a group and how often each occurs; steps without work are left out."""
+    """The classes of steps of a layer and the number of steps in each; steps without work are left out."""
     problem, followed = layer.problem, dict(layer.operands)
     if steps.counted is not None:
         followed[steps.counted[0]] = steps.counted[1]
@@ -239,7 +239,7 @@ def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Cou
             _LoopStep(cut, len(span.done), tuple(points[step] for points in fetched), not adds or step == 0,
                       not adds or step == len(spans) - 1) for step, span in enumerate(spans)])
     mask = unmasked_steps(group)
-    both: tuple[int, ...] = ()  # loops over queries and keys, where the layer works in several steps of each
+    both: tuple[int, ...] = ()  # loops over queries and keys, if the layer has work in several steps of each
     if mask and all(sum(part.points > 0 for part in columns[loop]) > 1 for loop in mask[:2]):
         both = mask[:2]
     counted_columns: list[Counter[tuple[_LoopStep, ...]]] = [
@@ -254,7 +254,7 @@ def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Cou
         extents = problem.bounds | {part.cut: part.points for part in parts if part.cut is not None}
         fresh = []
         for k, space in enumerate(spaces):
-            if space.name in layer.shared or layer.lasting.get(space.name):    # an earlier layer has brought it
+            if space.name in layer.shared or layer.lasting.get(space.name):    # an earlier layer has fetched it
                 fresh.append(0)
                 continue
             axes, times = list(space.tile_extents(extents)), 1
@@ -272,11 +272,11 @@ def step_classes(group: FusedGroup, layer: FusedLayer, steps: LayerSteps) -> Cou
 
 
 def unmasked_steps(group: FusedGroup) -> tuple[int, int, list[int]] | None:
-    """The steps of attention that a causal mask leaves, if the group skips the others.
+    """The steps of attention that remain behind a causal mask, if the group skips the other steps.
 
     Returns:
-        The loops over queries and over keys and, for each step over queries, the steps over keys that any of its
-        queries sees: the first so many. None where nothing is skipped, as one of the loops is missing.
+        The positions of the loops over queries and over keys and, for each step over queries, how many first steps over
+        keys any of its queries sees. None if nothing is skipped or one of the loops is missing.
     """
     link = group.links[-1] if group.links else None
     if link is None or link.causal is None or not group.skips:
@@ -296,9 +296,9 @@ def unmasked_steps(group: FusedGroup) -> tuple[int, int, list[int]] | None:
 
 def _unmasked_pairs(rows: Sequence[_LoopStep], keys: Sequence[_LoopStep],
                     seen: Sequence[int]) -> Counter[tuple[_LoopStep, ...]]:
-    """The steps of the loops over queries and keys, together, of which step `i` over queries has the first `seen[i]`.
+    """Steps of the loops over queries and keys together: step `i` over queries has the first `seen[i]` steps over keys.
 
-    What earlier queries fetched for a step over keys is there, and the last of its steps finishes a query's sums.
+    Words that earlier queries fetched for a step over keys are in place; the last step over keys finishes the sums.
     """
     first, second = (part.operands for part in [part for part in rows if part.points][:2])
     once = [own == (None, 1) and after == (None, 0) for own, after in zip(first, second, strict=True)]
@@ -328,7 +328,7 @@ def _fetched(space: DataSpace, retained: bool, problem: Problem, cut: str | None
         return [(None, int(not retained or step == working)) for step in range(len(spans))]
     index, rank = moved_rank(space, cut)
     result: list[tuple[int | None, int]] = []
-    end = 0     # first point that no step has fetched yet
+    end = 0     # first point not fetched yet
     for span in spans:
         touched = touched_points(rank, problem, cut, span.done)
         result.append((index, max(0, touched.stop - max(touched.start, end)) if retained else len(touched)))
@@ -342,7 +342,7 @@ def space_of(problem: Problem, name: str) -> DataSpace:
 
 
 class _AxisUse(NamedTuple):
-    """Points of an axis of a tensor: the most in one step of a loop, the most that a step shares with the next, all."""
+    """Numbers of points along an axis of a tensor: most in one step, most shared by a step and the next, all."""
 
     tile: int
     shared: int
@@ -350,7 +350,7 @@ class _AxisUse(NamedTuple):
 
 
 def operand_words(layer: FusedLayer, name: str, group: FusedGroup, steps: LayerSteps) -> int:
-    """Words of room for an operand that stays, one of `layer.operands`; `steps` are the layer's."""
+    """Words of room for an operand that stays (`layer.operands`); `steps`: the steps of its layer."""
     space, stay = space_of(layer.problem, name), layer.operands[name]
     if not stay.lines:
         return math.prod(space.tile_extents(_held_extents(layer.problem, stay, group, steps)))
@@ -365,9 +365,9 @@ def operand_words(layer: FusedLayer, name: str, group: FusedGroup, steps: LayerS
 
 
 def intermediate_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, steps: LayerSteps) -> int:
-    """Words of room for a layer's output while it is written or read, with tensors that are put together with it.
+    """Words of room for a layer's output while it is written or read, with other tensors joined to it.
 
-    `link` leads to its reader; `steps` are the producer's.
+    `link`: leads to its reader; `steps`: of the producer.
     """
     output, bounds = layer.problem.output, layer.problem.bounds
     if link.stay.lines:
@@ -382,10 +382,10 @@ def intermediate_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, st
 
 
 def outlasting_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, steps: LayerSteps) -> int:
-    """Words of an intermediate that stay live while the other layers run; arguments as of `intermediate_words`.
+    """Words of an intermediate that stay live while other layers run; arguments as for `intermediate_words`.
 
-    None if no shared loop retains the tensor, the halo of consecutive steps if only the innermost running loop does,
-    otherwise the whole stored tile.
+    0 if no shared loop retains the tensor, the halo of consecutive steps if only the innermost running loop does, else
+    the whole stored tile.
     """
     running = [index for index, spans in enumerate(steps.spans) if len(spans) > 1]
     retaining = [index for index in running if group.loops[index].dim in link.stay.across]
@@ -402,7 +402,7 @@ def outlasting_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, step
 
 
 def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str) -> tuple[list[int], list[int]]:
-    """(`intermediate_words`, `outlasting_words`) of every link in a level, 0 where its home is elsewhere."""
+    """`intermediate_words` and `outlasting_words` of every link in a level; 0 for links with another home."""
     links = [(layer, link, group, steps)
              for layer, link, steps in zip(group.layers, group.links, all_steps, strict=False)]
     return ([intermediate_words(*link) if link[1].stay.level == level else 0 for link in links],
@@ -410,11 +410,11 @@ def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str
 
 
 def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: StorageLevel) -> list[int]:
-    """Words of a level that are occupied beside each layer's tile while that layer runs.
+    """Words of a level that are occupied, beside the running layer's tile, for each layer in turn.
 
-    For every layer: the operands that stay, of all layers, tensors that are kept for other groups, partial sums that
-    rest there, and the live intermediates.
-    `all_steps` are those of the layers, first to last.
+    Counted are resident operands of all layers, tensors kept for other groups, partial sums that rest in the level, and
+    live intermediates.
+    `all_steps`: of the layers, first to last.
     """
     operands = sum(space_of(layer.problem, name).room(operand_words(layer, name, group, steps), level.word_bits)
                    for layer, steps in zip(group.layers, all_steps, strict=True)
@@ -430,7 +430,7 @@ def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: St
     if group.sums == level.name:
         output = group.layers[-1].problem.output
         operands += output.room(sums_words(group, all_steps[-1]), level.word_bits, partial=True)
-    # where a unit works on one tile of an intermediate while the layers are at the next, it is there twice
+    # an intermediate with a compute unit has room twice: the unit works on one tile, the layers on the next
     twice = [link.operators and level.name in group.double_buffered for link in group.links]
     operands += sum(2 * in_use for (in_use, *_), doubled in zip(links, twice, strict=True) if doubled)
     return [operands + sum(in_use if link <= index <= last else outlasting
@@ -439,8 +439,8 @@ def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: St
 
 
 def sums_words(group: FusedGroup, steps: LayerSteps) -> int:
-    """Partial sums of the last layer that rest in `FusedGroup.sums`: of all tiles of its output through which the loops
-    inside one that adds to them walk. `steps` are the last layer's."""
+    """Partial sums of the last layer in the level `FusedGroup.sums`: of all output tiles that the loops inside a
+    reduction loop walk through. `steps`: of the last layer."""
     last = group.layers[-1].problem
     adding = frozenset(loop.dim for loop, spans in zip(group.loops, steps.spans, strict=True)
                        if len(spans) > 1 and loop.dim not in last.output.dimensions)
@@ -450,7 +450,7 @@ def sums_words(group: FusedGroup, steps: LayerSteps) -> int:
 
 
 def statistics_words(group: FusedGroup, steps: LayerSteps) -> int:
-    """Words of the maxima and denominators of a softmax in one pass; `steps` are the last layer's."""
+    """Words of the maxima and denominators of a softmax in one pass; `steps`: of the last layer."""
     link, last = group.links[-1], group.layers[-1].problem
     rows = last.output.dimensions & set(link.dims.values())
     stay = Stay(link.stay.level, frozenset(link.dims[own] for own in link.running))
@@ -459,14 +459,14 @@ def statistics_words(group: FusedGroup, steps: LayerSteps) -> int:
 
 
 def _with_company(link: FusedLink, words: int) -> int:
-    """Words of an intermediate with those of other tensors that lie beside them, rounded up."""
+    """Words of an intermediate and of other tensors beside it (`FusedLink.company`), rounded up."""
     both = 1 + link.company
     return -(-words * both.numerator // both.denominator)
 
 
 def _stored_extents(link: FusedLink, extents: Mapping[str, int]) -> dict[str, int]:
-    """Extents of an intermediate as an instance of its home stores it: divided by the pool's stride, where it lies
-    pooled, or by the number of shares, rounded up."""
+    """Extents of an intermediate as stored in an instance of its home: divided by the stride of a pool, if the home
+    holds the pooled tensor, and by the number of shares, rounded up."""
     parts = link.stored_strides
     for _, dim, shares in link.stay.shares:
         parts = parts | {dim: parts.get(dim, 1) * shares}
@@ -475,9 +475,9 @@ def _stored_extents(link: FusedLink, extents: Mapping[str, int]) -> dict[str, in
 
 def _held_extents(problem: Problem, stay: Stay, group: FusedGroup, steps: LayerSteps,
                   needed: bool = False) -> dict[str, int]:
-    """Extents that whole-tile storage holds: along the dimension that a loop cuts the most points that are done, or
-    needed, in a step; or the whole dimension where a retaining loop is outside that loop, since its next step walks
-    through all tiles again."""
+    """Extents that whole-tile storage holds. Along a dimension that a loop cuts: the most points of one step, computed
+    or `needed`; the whole dimension where a loop outside of it is retained, as the next step of that loop walks through
+    all tiles again."""
     extents = dict(problem.bounds)
     for index, cut in enumerate(steps.cut):
         if cut is not None and not any(outer.dim in stay.across for outer in group.loops[:index]):
@@ -486,16 +486,16 @@ def _held_extents(problem: Problem, stay: Stay, group: FusedGroup, steps: LayerS
 
 
 def _use_of(used: Sequence[range], whole: int) -> _AxisUse:
-    """The use of an axis of `whole` points from the points of every step."""
+    """The use of an axis with `whole` points, from the points of every step."""
     if whole == 1:
         return _AxisUse(1, 1, 1)
-    working = [points for points in used if len(points)]    # words that stay outlast steps in which a layer rests
+    working = [points for points in used if len(points)]    # resident words stay through steps without work
     shared = (max(0, earlier.stop - later.start) for earlier, later in pairwise(working))
     return _AxisUse(max(map(len, used)), max(shared, default=0), whole)
 
 
 def _stored_use(link: FusedLink, cut: str | None, needed: Sequence[range], bounds: Mapping[str, int]) -> _AxisUse:
-    """The use of an intermediate's axis in stored points, behind the pool where the pooled tensor is stored."""
+    """The use of an intermediate's axis, counted in stored points (`_stored_extents`)."""
     if cut is None:
         return _AxisUse(1, 1, 1)
     return _AxisUse(*(_stored_extents(link, {cut: points})[cut] for points in _use_of(needed, bounds[cut])))
@@ -504,8 +504,8 @@ def _stored_use(link: FusedLink, cut: str | None, needed: Sequence[range], bound
 def _words_with_line_buffers(axes: Sequence[_AxisUse], stay: Stay, group: FusedGroup) -> int:
     """Words of the tile and of its line buffers, counted over the axes that the loops cut.
 
-    For each retained loop: the points shared with its next step, over everything that the loops inside walk through,
-    less the part inside the tile, which is counted already.
+    Each retained loop adds the points shared with its next step, over all that the loops inside walk through, less the
+    part in the tile, which is counted already.
     """
     held = math.prod(axis.tile for axis in axes)
     for index, loop in enumerate(group.loops):
