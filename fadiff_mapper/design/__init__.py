@@ -1,1 +1,1 @@
-"""The search for machines: spaces of designs, their evaluation, methods that propose them, and the loop around."""
+"""The search for machines: spaces of designs, their evaluation, methods that propose designs, and the search loop."""

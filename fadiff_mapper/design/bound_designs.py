@@ -1,14 +1,14 @@
 """Designs that are judged by lower bounds before they are mapped.
 
-**Rounds.** The first designs are the best, by their lower bounds, of some that are spread over the space. Later designs
-come from the least hardware that the best design's mappings need (DOSA's way to draw hardware), walks to better
-estimates, random draws and, with a descent, its ends.
+**Rounds.** Designs of the first round are spread over the space; those with the best lower bounds are mapped. Later
+designs come from the least hardware that the best design's mappings need (DOSA's way to draw hardware), walks to better
+estimates, random draws and, with a descent, its results.
 
-**Estimates.** The bounds of all unfused layers (`search.lower_bound`) need no search, and the gap of a design to its
-bound is predicted from the mapped designs. Bounds allow each layer tiles that no single loop order reaches, so the gap
-has a trend, which grows as memories shrink, and a local part: a Gaussian process with a linear and a squared
-exponential kernel around the mean gap. Fused groups and corrections to measured hardware shift all designs by a similar
-part, which the gap includes.
+**Estimates.** The bounds of all layers one by one (`search.lower_bound`) need no search, and the gap between a design
+and its bound is predicted from mapped designs. Bounds allow each layer tiles that no single loop order reaches, so the
+gap has a trend, which grows as memories shrink, and a local part: a Gaussian process with a linear and a squared
+exponential kernel around the mean gap. Fused groups and corrections to measured hardware change all designs by a
+similar share, which the gap includes.
 
 **Borrowed mappings.** Designs without a bound (sparse designs, outputs whose rank is a sum of dimensions) are judged by
 mappings of other designs: a mapping is legal on every design with room for it, so the best of all mappings found so far
@@ -42,7 +42,7 @@ from fadiff_mapper.workload import OperatingPoint
 def pooled(specs: Sequence[Spec], designs: Sequence[Sequence[Mapping]], pool: Sequence[Nest] = ()) -> list[Nest]:
     """The distinct mappings of some designs, one batch for each layer, after those of `pool`.
 
-    `specs` are all layers on any of the designs, `designs` each design's mapping of every layer.
+    `specs`: all layers on any of the designs; `designs`: for each design the mapping of every layer.
     """
     nests = [pack([mappings[layer] for mappings in designs], spec.problem) for layer, spec in enumerate(specs)]
     if pool:
@@ -58,7 +58,7 @@ def borrowed_point(specs: Sequence[Spec], pool: Sequence[Nest], times: Sequence[
                    metric: str) -> OperatingPoint | None:
     """Energy and cycles summed over all layers with the best mappings of the pool; None if some layer has no legal one.
 
-    `times` is how often each layer runs, `metric` "edp", "energy" or "delay" of the sums.
+    `times`: the runs of each layer; `metric`: "edp", "energy" or "delay" of the sums.
     """
     choices = []
     for spec, nest, often in zip(specs, pool, times, strict=True):
@@ -84,7 +84,7 @@ REACH = 1.0  # octaves over which the local part fades
 def expected_gaps(places: Sequence[np.ndarray], gaps: Sequence[float]) -> Callable[[np.ndarray], float]:
     """The expected gap as a function of coordinates [P]: never below 0, and 0 everywhere without data.
 
-    `places` are the coordinates of the mapped designs in octaves, [P] each, `gaps` the logarithm of metric over bound.
+    `places`: the coordinates of mapped designs in octaves, [P] each; `gaps`: the logarithms of metric over bound.
     """
     if not places:
         return lambda _: 0.0
@@ -100,14 +100,14 @@ def expected_gaps(places: Sequence[np.ndarray], gaps: Sequence[float]) -> Callab
     return lambda place: max(0.0, mean + float((kernel(place[None], known) @ weights)[0]))
 
 
-SMALLEST = 1e-300  # replaces a bound of 0 in logarithms
+SMALLEST = 1e-300  # smallest bound in a logarithm
 
 Judge = Callable[[Point], tuple[LeastFigures, float] | None]
 """The bound of a design and its area in mm2, 0 if unknown; None without a bound."""
 
 
 def place_of(space: DesignSpace, point: Point) -> np.ndarray:
-    """The coordinates of a design in octaves, [P]; two words are as far apart as in the list."""
+    """The coordinates of a design in octaves, [P]; the distance of two words is that of their positions in the list."""
     return np.array([coordinate(parameter, index) for parameter, index in zip(space.parameters, point, strict=True)])
 
 
@@ -120,8 +120,8 @@ def expected_logarithms(space: DesignSpace, judge: Judge, exponents: np.ndarray,
                         mapped: dict[Point, float]) -> Callable[[Point], float]:
     """Estimates of one round: the expected logarithm of a design's metric, exact if mapped, infinite without a bound.
 
-    `exponents` are the exponents of energy, cycles and area in the metric, `mapped` the logarithm of the metric of
-    every mapped design.
+    `exponents`: of energy, cycles and area in the metric; `mapped`: the logarithm of the metric of every mapped
+    design.
     """
     energy, cycles, area_exponent = exponents
 
@@ -147,17 +147,17 @@ def expected_logarithms(space: DesignSpace, judge: Judge, exponents: np.ndarray,
 
 
 STRIDES = (3.0, 1.5, 0.75, 0.35, 0.15, 0.0)
-"""Octaves of a step, coarse steps first; the last one goes to the next value."""
+"""Octaves of a step, coarse steps first; the last step goes to the next value."""
 
 LEAST_GAIN = 0.003
-"""Part of a metric that a step must gain: bounds have plains whose slight slope leads to memories so small that
-mappings lie far above their bounds."""
+"""Share of a metric that a step must gain: bounds fall slightly towards memories so small that mappings lie far above
+their bounds."""
 
 
 def walk(space: DesignSpace, start: Point, value_at: Callable[[Point], float], enough: Over) -> None:
     """Walks from `start` to lower values along one parameter at a time, until `enough` is true.
 
-    `value_at`, which the caller caches, is infinite for invalid designs.
+    `value_at`: cached by the caller, infinite for invalid designs.
     """
     here, value = start, value_at(start)
     for octaves in STRIDES:
@@ -177,10 +177,10 @@ NO_WORSE = 1e-9  # rise of the logarithm of a metric that counts as rounding
 
 
 def least_hardware(space: DesignSpace, point: Point, value_at: Callable[[Point], float]) -> Point:
-    """Lowers one parameter after the other as far as the mappings still run, and no worse than before.
+    """Lowers one parameter after the other as far as the mappings still run and are no worse than before.
 
-    `value_at` is the logarithm of the mappings' metric on a design; infinite where they do not run. Values are found by
-    bisection, so that a parameter with several minima may stop early.
+    `value_at`: the logarithm of the mappings' metric on a design; infinite if they do not run there. Values are found
+    by bisection, so that a parameter with several minima may stop early.
     """
     value = value_at(point)
     for axis, parameter in enumerate(space.parameters):
@@ -206,30 +206,30 @@ DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.
 POOL = 48  # designs whose mappings are kept to judge designs without a bound
 
 FIRST, ROUND = 3, 3
-"""Designs of the first round and of every later round at most: few, as each round learns from the one before."""
+"""Most designs of the first and of every later round: few, as each round learns from the one before."""
 
 SPREAD, SCATTERED = 12, 2
 """Random designs judged in the first round, and in every later one, so that all corners of a space are seen."""
 
 ENDS, DESCENDS = 3, 3
-"""Ends of a descent that are judged, lowest loss first, and rounds with a descent: a descent takes as long as some ten
-bounds."""
+"""Results of a descent that are judged, lowest loss first; rounds from one descent to the next, as a descent takes as
+long as some ten bounds."""
 
 JUDGED = 8
-"""Bounds that a round computes while it walks: a proposal then costs about as much as mapping the proposed designs."""
+"""Bounds that a round computes while it walks: proposing designs then takes about as long as mapping them."""
 
 APART = 2.0
-"""Least octaves between the designs of the first round, fewer from round to round: near designs have similar gaps."""
+"""Least octaves between designs of the first round, fewer from round to round: near designs have similar gaps."""
 
-HYPERCUBES = 32  # Latin hypercubes that are drawn at most to find designs within the limits
+HYPERCUBES = 32  # most Latin hypercubes drawn to find designs within the limits
 
 IDLE = 10
 """Idle rounds after which a search ends: each judges some ten designs, and better designs rarely follow a second
 one."""
 
 TRUST = 0.35
-"""Part of the metric that a search is expected to gain over borrowed mappings, for each octave from a design without a
-bound to the nearest mapped design."""
+"""Share of the metric that a search is expected to gain over borrowed mappings, for each octave between a design
+without a bound and the nearest mapped design."""
 
 
 @dataclass
@@ -237,16 +237,16 @@ class BoundDesigns:
     """The proposer of the methods "bounds" and, with a descent, "gradient"."""
 
     question: DesignQuestion
-    specs_at: SpecsAt  # layers on a design, as in `DesignQuestion.layers`; raises FadiffError for an invalid design
+    specs_at: SpecsAt  # the layers of `DesignQuestion.layers` on a design; FadiffError for an invalid design
     mappings_at: Callable[[Point], tuple[Mapping, ...]]  # the exact mappings of a feasible design, in the same order
     least_at: Callable[[Point, Over], LeastFigures | None]
-    """The bound of a design by its layers, fused or not; None without a bound. Raises OutOfTime."""
+    """The bound on the layers of a design one by one; None without a bound. Raises OutOfTime."""
     over: Over = never  # once true, descents end and no further design is read or judged
     descent: DesignDescent | None = None  # proposes further designs from a mapped one
-    rounds: int = 0  # so far
+    rounds: int = 0  # rounds so far
     judged: dict[Point, tuple[LeastFigures, float] | None] = field(default_factory=dict)
     allowed: dict[Point, bool] = field(default_factory=dict)  # whether designs are valid and within all limits
-    parents: set[Point] = field(default_factory=set)  # already used for a descent or for least hardware
+    parents: set[Point] = field(default_factory=set)  # designs that had their turn for a descent
     pool: list[Nest] = field(default_factory=list)  # mappings of each layer, for designs without a bound
     pooled: list[Point] = field(default_factory=list)  # designs whose mappings are in the pool
     idle_rounds: float = IDLE
@@ -264,7 +264,7 @@ class BoundDesigns:
         expected: dict[Point, float] = {outcome.point: inf for outcome in archive if not outcome.feasible}
 
         def value_at(point: Point) -> float:
-            """The expected logarithm of a design's metric; infinite if it is not allowed.
+            """The expected logarithm of a design's metric; infinite if the design is not allowed.
 
             Designs without a bound are judged by the mappings of the best `POOL` designs so far.
             """
@@ -281,8 +281,8 @@ class BoundDesigns:
             return expected[point]
 
         with suppress(OutOfTime):  # the designs judged so far are used
-            # Walks begin at the best mapped design, its least hardware, in some rounds the ends of a descent from the
-            # best design not used for one before, and new random designs, spread by Latin hypercubes.
+            # Walks begin at the best mapped design, at its least hardware, in some rounds at the results of a descent
+            # from the best design without one, and at new random designs, spread by Latin hypercubes.
             wanted, scattered = SCATTERED if ranked else SPREAD, dict[Point, None]()
             for _ in range(HYPERCUBES):
                 strata = np.stack([rng.permutation(wanted) for _ in space.parameters], axis=1)
@@ -319,13 +319,13 @@ class BoundDesigns:
         points = [point for point in sorted(expected, key=lambda point: (expected[point], point))
                   if point not in known and self._allowed(point)]
         most, apart, far = min(count, ROUND if mapped else FIRST), APART / (1 + self.rounds), list[Point]()
-        for point in points:    # the first that keep their distance from earlier ones, then the first of the others
+        for point in points:    # first points that keep their distance, then the others
             if len(far) < most and all(self._distance(point, other) >= apart for other in far):
                 far.append(point)
         allowed = [*far, *(point for point in points if point not in far)][:most]
         if allowed or archive:
             return allowed
-        if self.over():  # nothing judged: any design, the smallest one if others broke limits
+        if self.over():  # nothing judged: any design, the smallest if others broke limits
             other = tuple(0 if self.allowed else len(parameter.values) // 2 for parameter in space.parameters)
             return [next((point for point, keeps in self.allowed.items() if keeps), other)]
         # All broke limits: the smallest machine shows how far the limits are too low.
@@ -356,14 +356,14 @@ class BoundDesigns:
         return self.allowed[point]
 
     def _judge(self, point: Point) -> tuple[LeastFigures, float] | None:
-        """The bound of a design by its layers, fused or not, and its area."""
+        """The bound on the layers of a design one by one, and its area."""
         if point not in self.judged:
             least = self.least_at(point, self.over)
             self.judged[point] = None if least is None else (least, design_area_mm2(self.read(point)[0]))
         return self.judged[point]
 
     def _borrowed(self, point: Point, pool: Sequence[Nest], exponents: np.ndarray) -> float:
-        """Logarithm of a design's metric with the best mappings of a pool; infinite if some layer has none."""
+        """Logarithm of a design's metric with the best mappings of a pool; infinite if some layer has no legal one."""
         if not self._allowed(point):
             return inf
         specs = self.read(point)

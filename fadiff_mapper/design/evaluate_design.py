@@ -48,27 +48,27 @@ from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import NetworkResult, network_result
 from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 
-# Designs differ in a few numbers, and their layers in bounds. So of most designs only the architecture and its energies
-# are read. Constraints depend on the layer and the shape of the architecture: not on attributes of components, nor on
-# the width of a fan-out, except with `maximize_dims`. So layers are read in full only on the first design of every
-# shape. Sparse documents, and documents with other dependences on the layer, are read in full for each design.
+# Designs differ in a few numbers, and layers in bounds. So for most designs only the architecture and its energies are
+# read. Constraints depend on the layer and on the shape of the architecture, but not on attributes of components or the
+# width of a fan-out (except with `maximize_dims`). So layers are read in full only on the first design of every shape.
+# Sparse documents, and documents that depend on the layer in other ways, are read in full for each design.
 
 MOST_SHAPES = 64  # shapes of the architecture whose constraints are kept, the latest ones: a limit on memory
 
 BOUND_WORK = (0, 250_000)
-"""Layers of parts of fused groups that are bounded for a design: at first, and where that leaves the design open. A
-limit of time, a third of what its plan takes."""
+"""Layers of parts of fused groups that are bounded for a design: at first, and if the design is still open then. A
+limit of time, a third of the time of its plan."""
 
 PROOF_WORK = 4_000_000
-"""The same for a design that keeps the gap of a space open, and parts and mappings of the proof of a layer by itself:
-most bounds cannot rise further then."""
+"""Work of the bound of a design that keeps the gap of a space open: layers of parts of groups, and parts and mappings
+of the proof of a layer. Most bounds cannot rise further beyond it."""
 
 MOST_DESIGNS = 64
-"""Parsed designs that are kept, the latest ones, so that a design that is judged and then mapped is read once."""
+"""Parsed designs that are kept, the latest ones, so that a design is read once to be judged and mapped."""
 
 UNSEEN = ("attributes", "spatial")
-"""Entries of a component on which constraints do not depend: its attributes, and its meshes as long as a fan-out stays
-one. A list of constraints named `spatial` is under `constraints`, which count."""
+"""Entries of a component on which constraints do not depend: its attributes, and its meshes as long as a fan-out
+remains a fan-out. Lists of constraints named `spatial` are under `constraints` and count."""
 
 FILLING = "maximize_dims"  # the constraint whose factors depend on the width of a fan-out
 SPARSE = "sparse_optimizations"  # the key of sparse optimizations, whose densities depend on the layer
@@ -79,11 +79,11 @@ class DesignReader:
 
     def __init__(self, question: DesignQuestion) -> None:
         self.question = question
-        self.readings: dict[Hashable, tuple[Spec, ...]] = {}  # of the first design of each shape, without energy notes
+        self.readings: dict[Hashable, tuple[Spec, ...]] = {}  # first full reading of each shape, without energy notes
         self.specs = lru_cache(MOST_DESIGNS)(self._specs)
 
     def _specs(self, point: Point) -> tuple[Spec, ...]:
-        """A design with every layer of the question, in the order of `DesignQuestion.layers`, as a full reading gives.
+        """A design with every layer of the question, in the order of `DesignQuestion.layers`, as if read in full.
 
         Raises SpecError if the point is no valid design, or a layer's constraints do not fit it.
         """
@@ -139,16 +139,16 @@ def _texts(node: Any) -> Iterator[str]:
 
 @dataclass
 class DesignBench:
-    """Evaluates designs: the question, its parsed inputs, the store, and the plans of the best design mapped here."""
+    """Evaluates designs. Holds the question, its inputs, the store, and the plans of the best design mapped here."""
 
     question: DesignQuestion
-    folder: Path | None  # of the store; None keeps nothing
+    folder: Path | None  # folder of the store; None: nothing is kept
 
     def __post_init__(self) -> None:
         self.reader, self.store = DesignReader(self.question), ResultStore(self.folder)
-        self.planned: Point | None = None  # the best design so far whose plans are known, its metric, and the plans
+        self.planned: Point | None = None  # the best design so far with known plans, its metric, and the plans
         self.value, self.plans = math.inf, tuple[NetworkResult, ...]()
-        # digest of a network with its layers on a design, and the begun bound of its plans, for a second step
+        # the last plan bound, to be continued: digest of network and layers on a design, and the bound
         self.begun: tuple[Hashable, NetworkLeast] | None = None
 
     @cached_property
@@ -161,12 +161,12 @@ class DesignBench:
 
     @cached_property
     def segments(self) -> tuple[Sequence[Segment], ...]:
-        """All groups that could be fused in each network, on any design."""
+        """All segments of each network that could be fused groups, on any design."""
         return tuple(segments(network, LONGEST) if self.question.fuse else () for network in self.question.networks)
 
     @cached_property
     def least_loads(self) -> tuple[float, ...]:
-        """How often all of each layer's work is done at least, in all networks together, times their weights."""
+        """For each layer the least work in all networks together, in runs of the whole layer, times the weights."""
         runs = [0.0] * len(self.question.layers)
         for network, weight, numbers, groups in zip(self.question.networks, self.question.weights, self.question.runs,
                                                     self.segments, strict=True):
@@ -176,14 +176,14 @@ class DesignBench:
         return tuple(runs)
 
     def keep(self, outcome: DesignOutcome, plans: tuple[NetworkResult, ...]) -> None:
-        """Keeps the plans of a design, none if the store had its figures, if it is the best so far; others are dropped,
-        as plans hold every mapping."""
+        """Keeps the plans of a design if it is the best so far, and drops the others, as plans hold every mapping.
+        `plans` is empty if the figures came from the store."""
         value = outcome.of(self.question.options.metrics[0])
         if plans and value < self.value:
             self.planned, self.value, self.plans = outcome.point, value, plans
 
     def least_at(self, point: Point, stopped: Over = never) -> LeastFigures | None:
-        """The bound on all layers of a design, unfused; no bound on plans with fused groups.
+        """The bound on all layers of a design one by one; it does not bound plans with fused groups.
 
         None if some layer has no proven bound, and for sparse designs.
 
@@ -206,7 +206,7 @@ class DesignBench:
     def networks_at(self, point: Point, stopped: Over = never, proved: bool = False) -> tuple[NetworkResult, ...]:
         """All networks on a design, with every mapping and the bound on their plans, see `plan_bound`.
 
-        Plans that are not kept are made again; once `stopped`, these have no bound.
+        Plans that were not kept are made again; once `stopped`, these have no bound.
 
         Raises FadiffError if a layer has no mapping, or its stored mapping is invalid.
         """
@@ -229,7 +229,7 @@ class DesignBench:
         return self.chosen(specs, entries)
 
     def chosen(self, specs: Sequence[Spec], entries: list[LayerEntry], stopped: Over = never) -> list[LayerEntry]:
-        """The layers of a design, all of which have a mapping, with those that are the best for all networks together.
+        """The mapped layers of a design with the mappings that are best for all networks together.
 
         Raises OutOfTime, and FadiffError where the store cannot be written.
         """
@@ -243,7 +243,7 @@ class DesignBench:
 
 @lru_cache(maxsize=2)
 def received_bench(content: bytes) -> DesignBench:
-    """The bench as a worker first received it from the run's main process, with everything read since."""
+    """The bench as a worker first received it from the run's main process, with all inputs read since."""
     return DesignBench(*pickle.loads(content))
 
 
@@ -258,8 +258,8 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
                     ) -> tuple[NetworkFigures, NetworkResult | None]:
     """The figures of network `number` on a design, and its plan if one had to be made.
 
-    `specs` are the design with every distinct layer of the question, `entries` their unfused mappings. `give_up` says
-    whether planning that `stopped` ends is given up, or its best plan so far taken, which is not stored.
+    `specs`: the design with every distinct layer of the question; `entries`: their mappings one by one. `give_up`:
+    whether planning is given up once `stopped`; else its best plan so far is returned and not stored.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -316,8 +316,8 @@ SAME = 1e-9  # relative difference of figures due to the order of a sum over lay
 
 
 def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequence[NetworkResult]) -> str:
-    """A sentence on differences between a feasible design's figures, maybe stored, and its fresh `plans`; empty if
-    equal."""
+    """A sentence on differences between the figures of a feasible design, perhaps stored, and those of fresh `plans`;
+    "" if equal."""
     for figures, plan in zip(outcome.networks, plans, strict=True):
         corrected = None if question.fuse else plan.corrected_cycles    # as `network_figures` counts
         pairs = [(plan.stats.energy_pj, figures.energy_pj),
@@ -336,12 +336,12 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
                work: int = BOUND_WORK[-1], proved: bool = False) -> LeastFigures | None:
     """The bound on all plans of network `number` on a design, fused or not as the question says.
 
-    Of fused networks, and with proofs, it is stored; of others it follows at once from the bounds of the layers, which
-    are stored.
+    It is stored for fused networks and with proofs; otherwise it follows at once from the bounds of layers, which are
+    stored.
 
-    None without a proof for some layer. `specs` are the design with every distinct layer; `stopped` is asked before
-    every layer; `work` is how many layers of parts of groups are bounded at most; `proved` says whether the
-    least prices of layers are proved, for a design that is mapped.
+    None if some layer has no proven bound. `specs`: the design with every distinct layer; `stopped`: asked before every
+    layer; `work`: the most layers of parts of groups that are bounded; `proved`: whether the least prices of layers are
+    proved, for a design that is mapped.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -376,7 +376,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
             for metric in METRIC_EXPONENTS)
         least = LeastFigures(energy, delay, math.sqrt(edp))
         if proved and stopped():
-            bench.begun = None  # its proofs were cut short
+            bench.begun = None  # its proofs were interrupted
             raise OutOfTime
         if question.fuse or proved:
             bench.store.put(key, asdict(least))
@@ -396,7 +396,7 @@ def design_bound(bench: DesignBench, specs: Sequence[Spec], stopped: Over = neve
 
 
 def loses(question: DesignQuestion, least: LeastFigures, area_mm2: float, rivals: Sequence[tuple[float, ...]]) -> bool:
-    """Whether a design of this bound is no better than one of the rivals (see `evaluate_design`)."""
+    """Whether a design with this bound is no better than one of the rivals (see `evaluate_design`)."""
     bounds = [least.of(metric, area_mm2) * SLACK for metric in question.options.metrics]
     return any(all(value <= bound for value, bound in zip(rival, bounds, strict=True)) for rival in rivals)
 
@@ -411,9 +411,9 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     Args:
         bench: The question and the store.
         point: The design.
-        rivals: Metrics of known designs; a design proven no better than one of them is not mapped.
+        rivals: Metrics of known designs; a design is not mapped if it is proven no better than one of them.
         stopped: Asked repeatedly while layers are mapped and networks planned.
-        give_up: Whether the design is given up once `stopped` is true, or judged by its best mappings so far.
+        give_up: Whether a design is given up once `stopped` is true; else its best mappings so far count.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -460,7 +460,7 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     planned = [network_figures(question, number, specs, entries, bench.store, stopped, give_up)
                for number in range(len(question.networks))]
     cut_short = OUT_OF_TIME in {entry.status for entry in entries} | {plan.status for _, plan in planned if plan}
-    if cut_short:  # not stored, so these plans cannot be made later
+    if cut_short:  # not stored, so these plans must be kept now
         planned = [(each, plan or mapped_network(question, number, specs, entries, stopped))
                    for number, (each, plan) in enumerate(planned)]
     figures, plans = tuple(each for each, _ in planned), tuple(plan for _, plan in planned if plan)

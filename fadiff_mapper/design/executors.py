@@ -27,20 +27,20 @@ LOADED = "fadiff_mapper.network.map_network"
 """The module that a worker loads while the first designs are proposed: it loads nearly all that mapping needs."""
 
 TASKS = 16
-"""Tasks of a round for each worker of a cluster, of one design or more: few messages for its scheduler, and little idle
-time at the end of a round."""
+"""Tasks of a round for each worker of a cluster, each of one design or more: few messages for the scheduler, and little
+idle time at the end of a round."""
 
-RETRIES = 2  # workers of a Ray cluster that take on a task whose worker died, as for processes of this machine
+RETRIES = 2  # further workers of a Ray cluster that try a task whose worker died, as for processes of this machine
 
 
 class Evaluated(Protocol):
     """Evaluates the designs of a round against rivals (see `evaluate_design`) within a time.
 
-    After `end`, in seconds since the epoch, no design is begun, and designs being mapped are given up; with
-    `first_kept` the first design is evaluated even then, by its best mappings so far, so that there is an answer.
+    After `end`, in seconds since the epoch, no design is begun, and designs being mapped are given up. With
+    `first_kept` the first design is evaluated in any case, by its best mappings so far, so that there is an answer.
 
-    Outcomes come in the order of the points, each as soon as it and all before it are ready; None for a design that was
-    not begun in time, or given up.
+    Outcomes come in the order of the points, as soon as all earlier ones are ready; None for a design that was not
+    begun in time, or was given up.
     """
 
     def __call__(self, points: Sequence[Point], rivals: Sequence[tuple[float, ...]], end: float = inf,
@@ -48,12 +48,12 @@ class Evaluated(Protocol):
 
 
 Report = tuple[DesignOutcome | None, tuple[NetworkResult, ...], tuple[str, ...]]
-"""A worker's report: the outcome, None out of time; the plans if it is the best design that this worker mapped, as
-plans are large; changed lines of the store."""
+"""A worker's report: the outcome, None if out of time; the plans, which are large, only for the best design that this
+worker mapped so far; changed lines of the store."""
 
 
 def _task(bench: DesignBench, point: Point, rivals: Sequence[tuple[float, ...]], end: float, kept: bool) -> Report:
-    """A worker's task: evaluates one design within its time; `kept`: then by its best mappings so far."""
+    """A worker's task: evaluates one design within its time; `kept`: out of time, its best mappings so far are used."""
     def over() -> bool:
         return time.time() > end
 
@@ -69,8 +69,8 @@ def _task(bench: DesignBench, point: Point, rivals: Sequence[tuple[float, ...]],
 def executor(bench: DesignBench, workers: DesignWorkers) -> Iterator[Evaluated]:
     """The workers of one run, as a context manager; yields the function that evaluates points.
 
-    The answer depends neither on the number and order of workers nor on the worker of a design. One process is this
-    one.
+    The answer depends neither on the number and order of workers nor on the worker of a design. With one process, this
+    process evaluates.
 
     Raises FadiffError if the backend is unknown, not installed or not reachable.
     """
@@ -99,13 +99,13 @@ def executor(bench: DesignBench, workers: DesignWorkers) -> Iterator[Evaluated]:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster: its scheduler gives tasks to workers, and a task whose worker dies to another worker."""
+    """A cluster, whose scheduler gives tasks to workers; if a worker dies, another worker gets its task."""
 
-    workers: Callable[[], float]  # tasks that it works on at a time
+    workers: Callable[[], float]  # number of tasks at work at a time
     submit: Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Any]  # a future of `_answers`
     result: Callable[[Any], Any]  # waits for a future
     cancel: Callable[[Sequence[Any]], Any]  # gives up futures
-    killed: type[Exception]  # raised by `result` when a task has cost too many workers their lives
+    killed: type[Exception]  # raised by `result` if too many workers died of a task
 
 
 def _answers(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -137,7 +137,7 @@ def _cluster(backend: str, jobs: int, address: str | None) -> Iterator[Shared]:
 
 @contextmanager
 def _dask(jobs: int, address: str | None) -> Iterator[Cluster]:
-    """A Dask cluster, started on this machine with so many workers if no address is given. Raises FadiffError."""
+    """A Dask cluster, started on this machine with `jobs` workers if no address is given. Raises FadiffError."""
     distributed = _installed("distributed", "dask")
     with ExitStack() as stack:
         # Python processes started inside do not import from the working folder; Python 3.10 lacks an option for it.
@@ -146,8 +146,8 @@ def _dask(jobs: int, address: str | None) -> Iterator[Cluster]:
                        os.environ.update(PYTHONSAFEPATH=before))
         os.environ["PYTHONSAFEPATH"] = "1"
         try:
-            # A terminal sends Ctrl-C to all processes. Those started inside ignore it, as children inherit ignored
-            # signals, and so does this one for milliseconds; it ends the run in order.
+            # A terminal sends Ctrl-C to all processes. Processes started inside ignore it, as children inherit ignored
+            # signals. So does this process for milliseconds; Ctrl-C ends the run in order.
             with handled(signal.SIGINT, signal.SIG_IGN):
                 client = (distributed.Client(address, timeout="20s") if address else
                           distributed.Client(n_workers=jobs, threads_per_worker=1))
@@ -160,7 +160,7 @@ def _dask(jobs: int, address: str | None) -> Iterator[Cluster]:
 
 @contextmanager
 def _ray(jobs: int, address: str | None) -> Iterator[Cluster]:
-    """A Ray cluster, started on this machine with so many workers if no address is given. Raises FadiffError."""
+    """A Ray cluster, started on this machine with `jobs` workers if no address is given. Raises FadiffError."""
     ray = _installed("ray", "ray")
     with ExitStack() as stack:
         if not ray.is_initialized():

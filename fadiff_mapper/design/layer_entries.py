@@ -37,7 +37,7 @@ from fadiff_mapper.search.result import CHOSEN, CorrectedCycles, Result
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.workload import OperatingPoint
 
-OUT_OF_TIME = "out of time: the best so far"  # the status of a layer or a plan whose search was interrupted
+OUT_OF_TIME = "out of time: the best so far"  # status of a layer or plan whose search was interrupted
 MOST_REASON = 500  # characters of a reason that are kept: a sentence with a few names
 
 
@@ -51,8 +51,8 @@ class LayerEntry:
     status: str = ""  # how the search ended
     evaluations: int = 0  # mappings evaluated
     reason: str = ""  # why there is no mapping; else empty
-    exact_choice_cycles: float = 0.0  # with a calibration: corrected, of the exact model's choice
-    exact_choice_energy_pj: float = 0.0  # of that mapping
+    exact_choice_cycles: float = 0.0  # with a calibration: corrected cycles of the mapping that is best without it
+    exact_choice_energy_pj: float = 0.0  # energy of that mapping
 
 
 def no_mapping(reason: str) -> LayerEntry:
@@ -81,8 +81,8 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
                   stopped: Over = never, give_up: bool = True) -> list[LayerEntry]:
     """One entry per layer of a design: from the store, or searched in one batch and stored.
 
-    `options` have no time limit, so that stored entries are final. `give_up` says whether a search that `stopped` ends
-    is given up, or its best mappings so far taken; neither is stored.
+    `options` have no time limit, so that stored entries are final. `give_up`: whether a search that `stopped` ends is
+    given up; else its best mappings so far are returned and not stored.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -127,14 +127,14 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
             elif is_sparse(spec):
                 stats = evaluate_mapping(spec, mapping)
                 energy, cycles = stats.energy_pj, float(stats.cycles)
-            else:  # the compiled scores equal the statistics'
+            else:  # the compiled scores equal the statistics
                 scores = score(task.layer, nest)
                 energy, cycles = float(scores.energy[0]), float(scores.cycles[0])
             yield key, LayerEntry(energy, cycles, literal_mapping(mapping, spec.arch, spec.problem), outcome.status,
                                   outcome.evaluations, exact_choice_cycles=corrected.exact_choice_cycles,
                                   exact_choice_energy_pj=corrected.exact_choice_energy_pj)
 
-    # unless it may be given up, a short search comes first, so that an interruption leaves no random mappings
+    # if the search must give an answer, a short one comes first, so that an interruption leaves no random mappings
     quick = {} if give_up else dict(searched(replace(options, effort="quick"), never))
     found |= searched(options, stopped)
     if quick and stopped():
@@ -154,15 +154,15 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
 
 
 def mapping_of(entry: LayerEntry, spec: Spec) -> Mapping:
-    """The mapping of an entry as a value. Raises SpecError if the entry was changed and does not fit this layer."""
+    """The mapping of an entry as a value. Raises SpecError if it was edited and does not fit the layer."""
     where = Where("store")
     return read_mapping(with_places(entry.mapping, where), where, spec.arch, spec.problem)
 
 
 def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> Result:
-    """The result of a layer's search like `search.map_layers`, without history and lower bound.
+    """The result of a layer's search as from `search.map_layers`, without history and lower bound.
 
-    All numbers of the mapping are evaluated again, so that none depends on the store.
+    The mapping is evaluated again, so that no number depends on the store.
     """
     mapping, calibration = mapping_of(entry, spec), options.calibration
     corrected = None if calibration is None else CorrectedCycles(
@@ -173,15 +173,15 @@ def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> Resul
 
 
 def arithmetic_bound(spec: Spec) -> LeastFigures:
-    """The bound of a layer by its multiply-accumulates only, as far as they are done."""
+    """The bound of a layer by its multiply-accumulates only, all of them done."""
     energy = spec.problem.computes * compute_energy(spec.arch.arithmetic, spec.tables)[0]
     cycles = spec.problem.computes / spec.arch.arithmetic.instances
     return LeastFigures(energy, cycles, sqrt(energy * cycles))
 
 
 def layer_bounds(specs: Sequence[Spec], store: ResultStore, stopped: Over) -> list[LeastFigures] | None:
-    """The proven bounds of all unfused layers of a design, stored for both proposal and mapping; None if one is
-    unproven, for a layer without a mapping, and if sparse.
+    """The proven bounds of all layers of a design one by one, stored for proposing and mapping. None for sparse
+    designs, and if some layer has no mapping or no proven bound.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -209,22 +209,22 @@ def layer_bounds(specs: Sequence[Spec], store: ResultStore, stopped: Over) -> li
 
 
 def least_layer(proof: LayerProof, bound: LeastFigures) -> LeastLayer:
-    """A layer as bounds of networks take it."""
+    """The bound of a layer in the form that bounds of networks use."""
     return proof.least(bound.energy_pj, bound.cycles, bound.root_edp ** 2)
 
 
 def least_edp_entries(specs: Sequence[Spec], entries: Sequence[LayerEntry], loads: Sequence[float],
                       besides: OperatingPoint, options: SearchOptions, store: ResultStore,
                       stopped: Over) -> list[LayerEntry]:
-    """The layers of a dense design with the mappings with which they have the least EDP one by one; stored, too.
+    """The layers of a dense design with the mappings of least EDP one by one, all layers together; stored, too.
 
     Args:
         specs: The design with every distinct layer.
         entries: The mapped layers.
-        loads: How often each of them runs.
-        besides: What the networks take besides their layers.
+        loads: Runs of each layer.
+        besides: Cost of the networks besides their layers.
         options: The options of the search of layers.
-        store: Of results.
+        store: The store of results.
         stopped: Whether time is over.
 
     Raises:

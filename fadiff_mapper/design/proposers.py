@@ -1,4 +1,4 @@
-"""Proposers that use only the figures of designs: at random, exhaustive, or by a sampler of optuna."""
+"""Proposers that only use the figures of designs: random, exhaustive, or by a sampler of optuna."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.shared_study import open_study
 from fadiff_mapper.design.space import DesignSpace, Point
 
-IDLE_ROUNDS = 200.0  # idle rounds allowed for a proposer that does not judge its designs
+IDLE_ROUNDS = 200.0  # idle rounds allowed for a proposer that judges no design before it proposes it
 
 
 class Proposer(Protocol):
     """Proposes designs, round by round, from the archive of outcomes.
 
     Attributes:
-        idle_rounds: Successive rounds without a design to map after which a search ends: all proposals were refused or
-            pruned; infinite for one that goes through all designs.
+        idle_rounds: Successive rounds without a design to map (all proposals refused or pruned) after which a search
+            ends; infinite for a proposer that goes through all designs.
     """
 
     idle_rounds: float
@@ -36,7 +36,7 @@ class Proposer(Protocol):
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
         """Up to `count` new designs for the next round; fewer or none if no more are known.
 
-        `archive` holds the distinct outcomes of all earlier rounds in order, infeasible and pruned ones included.
+        `archive`: the distinct outcomes of all earlier rounds in order, including infeasible and pruned designs.
         """
 
 
@@ -50,7 +50,7 @@ def all_points(space: DesignSpace) -> Iterator[Point]:
 
 
 class ExhaustiveDesigns:
-    """Proposes every design of a small space, in random order: good designs come early, and let others be pruned.
+    """Proposes every design of a small space in random order: good designs come early, so that others are pruned.
 
     Raises FadiffError for a larger space.
     """
@@ -81,7 +81,7 @@ class RandomDesigns:
         self.seen = 0  # outcomes of the archive already in `proposed`
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
-        """See `Proposer.propose`; the archive only excludes its designs."""
+        """See `Proposer.propose`; of the archive only the points are used, to exclude them."""
         self.proposed.update(outcome.point for outcome in archive[self.seen:])
         self.seen = len(archive)
         sizes = [len(parameter.values) for parameter in self.space.parameters]
@@ -100,22 +100,22 @@ class RandomDesigns:
         return points
 
 
-FEASIBLE = "feasible"  # the constraint of a trial that its design is feasible: broken above 0, optuna's convention
-MAPPED = "mapped"  # the attribute of a trial whether its design was mapped
+FEASIBLE = "feasible"  # constraint of a trial: its design is feasible; above 0 it is broken, by optuna's convention
+MAPPED = "mapped"  # attribute of a trial: whether its design was mapped
 POPULATION = 20  # designs of a generation of NSGA-II: a hundred evaluations are five generations
 ASKED = 8  # designs asked for each wanted one, before random designs replace optuna's repetitions
-WORSE = 1.0  # distance of an infeasible design's reported value to the worst design's, in natural logarithms
+WORSE = 1.0  # an infeasible design is reported worse than the worst design by this, in natural logarithms
 
 
 class OptunaDesigns:
     """Proposes the designs of an optuna sampler, by its ask-and-tell interface.
 
-    Optuna sees a value's index, so that neighbours in the space stay neighbours; words are categories. It is told the
-    logarithm of every metric: of its lower bound for a pruned design, worse than all others, and as breaking a
-    constraint, for an infeasible one. `sampler` makes the sampler from optuna's samplers and a seed.
+    Optuna gets the index of a value, so that neighbours in the space stay neighbours; words are categories. It is told
+    the logarithm of every metric, for a pruned design of the metric's lower bound. An infeasible design is told as
+    worse than all others, and as breaking a constraint. `sampler` makes the sampler from optuna's samplers and a seed.
 
-    With a file, all processes that name it take part in one search (`shared_study`). The process that begins it draws
-    by the question's seed, the others at random, as equal seeds would draw equal designs.
+    With a file, all processes that name it share one search (`shared_study`). The process that begins it draws with the
+    question's seed, the others at random, as equal seeds would draw equal designs.
 
     Raises FadiffError if optuna is not installed, or the file holds another question's search.
     """
@@ -152,7 +152,7 @@ class OptunaDesigns:
             if len(self.open_trials) == count:
                 break
             self._ask()
-        while len(self.open_trials) < count:  # random designs, which optuna takes for its own
+        while len(self.open_trials) < count:  # random designs, which optuna counts as its own
             drawn = self.fallback.propose(count - len(self.open_trials), archive)
             if not drawn:
                 break
@@ -176,7 +176,7 @@ class OptunaDesigns:
         return [point for point in dict.fromkeys(mapped) if point not in known]
 
     def leave(self) -> None:
-        """Hands the designs that were not evaluated to the other processes."""
+        """Returns designs that were not evaluated to the other processes."""
         for trial in self.open_trials.values():
             self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
         self.open_trials.clear()
@@ -194,7 +194,7 @@ class OptunaDesigns:
             self.open_trials[point] = trial
 
     def _trials(self) -> list[Any]:
-        """The trials of all processes that are under evaluation or evaluated, as far as they have a design."""
+        """The trials of all processes that have a design and are under evaluation or evaluated."""
         state = self.optuna.trial.TrialState
         return [trial for trial in self.study.get_trials(deepcopy=False, states=(state.RUNNING, state.COMPLETE))
                 if len(trial.params) == len(self.distributions)]
@@ -203,7 +203,7 @@ class OptunaDesigns:
         return tuple(int(trial.params[name]) for name in self.distributions)
 
     def _tell(self, trial: Any, outcome: DesignOutcome) -> None:
-        """Ends a trial with the logarithm of every metric of a design, for a pruned design of its bound."""
+        """Ends a trial with the logarithm of every metric of a design, for a pruned design of its lower bound."""
         known = outcome.feasible or outcome.pruned
         if self.shared:
             trial.set_user_attr(MAPPED, outcome.mapped)

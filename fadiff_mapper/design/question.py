@@ -1,4 +1,4 @@
-"""The question of a search of designs, the options of the search, and the workers that do it."""
+"""The question of a search of designs: space, networks and options; and the workers that evaluate designs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from fadiff_mapper.workload import Operator, Workload
 METHODS = ("bounds", "gradient", "random", "exhaustive", "tpe", "nsga2")
 
 UNTAUGHT = ("random", "exhaustive")
-"""Methods whose designs do not depend on earlier outcomes, so that a run can be split into shards."""
+"""Methods whose proposals do not depend on earlier outcomes, so that a run can be split into shards."""
 
 SHARING = ("tpe", "nsga2")  # methods whose search several processes can share
 
-MOST_BOUNDED = 100_000  # designs of a space whose gap is proven, as each is bounded: a limit of time
+MOST_BOUNDED = 100_000  # most designs of a space with a proven gap, as each design is bounded: a limit of time
 
 EVALUATIONS = 100  # designs that are mapped by default, without a time limit
 
 TAUGHT_ROUND, UNTAUGHT_ROUND = 8, 64
-"""Designs of a round. Rounds are short for methods that learn from earlier rounds, and do not depend on the number of
-workers, so that the answer does not."""
+"""Designs of a round. Rounds are short for methods that learn from earlier rounds. They do not depend on the number of
+workers, so that the answer does not either."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,22 @@ class DesignOptions:
             front. Of several networks energies and cycles are summed by weight.
         fuse: Whether networks are planned with fused layers, as `map_network` does; else every layer runs by itself.
         seed: The same seed gives the same answer unless time runs out.
-        time_limit: Seconds for the search with its last steps; designs that are being mapped then are given up, but the
-            first one where none is known. None is no limit.
-        method: "bounds" (the designs of the best lower bounds), "gradient" (also those of descents on hardware,
-            mappings and fusion together; needs PyTorch), "random", "exhaustive", "tpe" or "nsga2". None: "gradient"
-            where PyTorch is installed, else "bounds", of which a warning tells.
-        evaluations: Designs to map at most. None: 100, all for an exhaustive search, and as many as fit where there is
-            a time limit.
-        gap: Share by which the best design may be above the best plan on any design of the space: at the end, all other
-            designs are bounded, and mapped where they could be better by more. None: they are not looked at.
-        calibration: A correction to measured hardware for the cycles of all designs; nothing is fused or pruned by
-            bounds then. None: the exact model.
+        time_limit: Seconds for the search with its last steps; designs that are being mapped then are given up, except
+            the first if no design is known yet. None is no limit.
+        method: "bounds" (the designs with the best lower bounds), "gradient" (also those of descents on hardware,
+            mappings and fusion together; needs PyTorch), "random", "exhaustive", "tpe" or "nsga2". None: "gradient" if
+            PyTorch is installed, else "bounds" with a warning.
+        evaluations: Most designs to map. None: 100, all for an exhaustive search, and as many as fit if there is a time
+            limit.
+        gap: Share by which the best design may be above the best plan on any design of the space: at the end all other
+            designs are bounded, and mapped if they could be better by more. None: other designs are not considered.
+        calibration: A correction to measured hardware for the cycles of all designs; then nothing is fused, and no
+            design is pruned by bounds. None: the exact model.
         prune: Whether designs whose lower bound is no better than a known design are left out.
-        neighbours: Whether the designs one value away from the best are mapped at the end, beyond `evaluations`; a
-            better one takes its place, until none is better or as many have been mapped again.
+        neighbours: Whether the designs one value away from the best are mapped at the end, beyond `evaluations`. A
+            better one becomes the best, until none is better or as many further designs were mapped.
         per_round: Designs proposed at a time, on which the answer depends. None: 8, for "random" and "exhaustive" 64. A
-            cluster of more workers has work for all of them only with larger rounds.
+            cluster with more workers than that keeps all of them busy only with larger rounds.
     """
 
     metrics: tuple[str, ...] = ("edp",)
@@ -83,7 +83,7 @@ BACKENDS = ("processes", "dask", "ray")  # processes of this machine, and the tw
 
 @dataclass(frozen=True)
 class DesignWorkers:
-    """Who evaluates the designs of a search, and what several runs share.
+    """The workers that evaluate the designs of a search, and the store that several runs share.
 
     Attributes:
         jobs: Designs at work at a time; None: one for each core. The answer does not depend on it. None with an
@@ -91,11 +91,11 @@ class DesignWorkers:
         backend: "processes" of this machine, "dask" or "ray" for a cluster.
         address: The scheduler of a cluster, such as `tcp://host:8786`: all its workers take part. None: a cluster is
             started on this machine.
-        store: Folder in which all that is evaluated is kept, so that runs go on and share their work. None: `store` in
-            the output folder, if there is one.
+        store: Folder that keeps all evaluations, so that runs continue and share their work. None: `store` in the
+            output folder, if there is one.
         shard: (i, n) evaluates only every n-th design, from the i-th on; for "random" and "exhaustive".
-        study: Name of a search in the store, for "tpe" and "nsga2": all runs of the same question that name it take
-            part in one search, in any number of processes. None: this run searches by itself.
+        study: Name of a search in the store, for "tpe" and "nsga2": all runs of the same question with this name share
+            one search, in any number of processes. None: this run searches by itself.
     """
 
     jobs: int | None = None
@@ -106,7 +106,7 @@ class DesignWorkers:
     study: str | None = None
 
     def check(self) -> None:
-        """Raises FadiffError for workers that cannot be had."""
+        """Raises FadiffError for invalid or contradictory options."""
         if self.jobs is not None and not (isinstance(self.jobs, int) and 1 <= self.jobs <= MOST_THREADS):
             raise FadiffError(f"jobs: found {self.jobs!r}; accepted: a whole number from 1 to {MOST_THREADS}")
         if self.backend not in BACKENDS:
@@ -125,12 +125,12 @@ class DesignQuestion:
 
     space: DesignSpace
     networks: tuple[Workload, ...]
-    weights: tuple[float, ...]  # how often each network runs; energies and cycles are summed with them
+    weights: tuple[float, ...]  # runs of each network, the weights of its energy and cycles in the sums
     options: DesignOptions
 
     @property
     def fuse(self) -> bool:
-        """Whether layers may be fused: a calibration was measured on layers by themselves."""
+        """Whether layers may be fused; not with a calibration, which was measured on single layers."""
         return self.options.fuse and self.options.calibration is None
 
     @property
@@ -149,8 +149,8 @@ class DesignQuestion:
 
     @cached_property
     def runs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each network its distinct layers, in the order of `Workload.distinct`: number in `layers`, and runs
-        in one run of the network."""
+        """For each network its distinct layers, in the order of `Workload.distinct`: number in `layers`, and runs of
+        the layer in one run of the network."""
         number = {layer.key: index for index, layer in enumerate(self.layers)}
         return tuple(tuple((number[entry.layer.key], entry.times) for entry in network.distinct())
                      for network in self.networks)
@@ -166,25 +166,25 @@ class DesignQuestion:
 
     @property
     def mapping_metric(self) -> str:
-        """The metric that mappings and plans minimise: of energy and cycles those on which some metric depends; the EDP
-        where none does."""
+        """The metric that mappings and plans minimise: the product of those of energy and cycles on which some metric
+        of the designs depends; EDP if none does."""
         exponents = [metric_exponents(metric) for metric in self.options.metrics]
         needed = tuple(int(any(each[axis] for each in exponents)) for axis in range(2))
         return next((name for name, powers in METRIC_EXPONENTS.items() if powers == needed), "edp")
 
     @property
     def network_options(self) -> NetworkOptions:
-        """The search of every network, as in `map_network`; designs run in parallel, so each takes one thread."""
+        """Options for planning each network, as in `map_network`; one thread, as designs run in parallel."""
         return NetworkOptions(self.mapping_metric, self.fuse, self.options.seed, threads=1,
                               calibration=self.options.calibration)
 
     @property
     def layer_options(self) -> SearchOptions:
-        """The search of every unfused layer."""
+        """Options for the search of every layer by itself."""
         return layer_search(self.network_options)
 
     def most_mapped(self, shard: tuple[int, int] | None) -> float:
-        """Designs that a run maps at most, of all or of a shard; infinite without a limit."""
+        """Most designs that a run, or its shard, maps; infinite without a limit."""
         asked = self.options.evaluations
         if asked is None:
             return inf if self.options.method == "exhaustive" or self.options.time_limit is not None else EVALUATIONS

@@ -30,7 +30,7 @@ EXPONENTS = {name: (*powers, 0) for name, powers in METRIC_EXPONENTS.items()} | 
 
 
 def metric_exponents(metric: str) -> tuple[int, int, int]:
-    """The exponents of energy, cycles and area in a metric: one of `EXPONENTS`, or several joined by `*`.
+    """The exponents of energy, cycles and area in a metric: a name of `EXPONENTS`, or several names joined by `*`.
 
     Raises FadiffError for an unknown name.
     """
@@ -44,11 +44,11 @@ def metric_exponents(metric: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class LeastFigures:
-    """Lower bounds on sums over layers: energy in pJ, cycles, and the root of the energy-delay product.
+    """Lower bounds on a sum over layers: energy in pJ, cycles, and the root of the energy-delay product.
 
-    Every unfused layer has a proven bound on energy, cycles and their product (`search.lower_bound`). Sums over layers
-    bound the sums, and by the Cauchy-Schwarz inequality the product of the sums, the EDP, is at least the square of the
-    sum of the roots of the layers' bounds on EDP; this is sharper if layers trade energy for cycles.
+    Every layer by itself has a proven bound on energy, cycles and EDP (`search.lower_bound`). Sums of bounds bound the
+    sums. By the Cauchy-Schwarz inequality the EDP of the sums is at least the square of the sum of the roots of the
+    layers' bounds on EDP; this bound is sharper if layers trade energy for cycles.
     """
 
     energy_pj: float = 0.0
@@ -64,13 +64,13 @@ class LeastFigures:
                             self.root_edp + other.root_edp)
 
     def of(self, metric: str, area_mm2: float) -> float:
-        """The bound on a metric of a design of known area, see `metric_exponents`."""
+        """The bound on a metric of a design with this area, see `metric_exponents`."""
         energy, cycles, area = metric_exponents(metric)
         return float(self.product(energy, cycles) * area_mm2 ** area)
 
     def product(self, energy: float, cycles: float) -> float:
-        """The bound on energy and cycles to these exponents, multiplied: the exponent that both have is one of the EDP.
-        """
+        """The bound on energy and cycles to these exponents, multiplied; the common part of the exponents is that of
+        the EDP."""
         both = min(energy, cycles)
         edp = max(self.energy_pj * self.cycles, self.root_edp ** 2)
         return float(edp ** both * self.energy_pj ** (energy - both) * self.cycles ** (cycles - both))
@@ -78,11 +78,11 @@ class LeastFigures:
 
 @dataclass(frozen=True, slots=True)
 class NetworkFigures:
-    """The figures of one run of one network on a design: energy in pJ and cycles, both also unfused."""
+    """The figures of one run of a network on a design: energy in pJ and cycles, with fusion and without."""
 
     name: str
     weight: float  # how often the network runs
-    energy_pj: float  # fused where fusion is better
+    energy_pj: float  # with fused groups if these are better
     cycles: float
     unfused_energy_pj: float
     unfused_cycles: float
@@ -99,15 +99,15 @@ class DesignOutcome:
     """One design of a space and its figures: sums over the networks, each times its weight."""
 
     point: tuple[int, ...]  # index into the values of every parameter, in the order of the space
-    parameters: dict[str, Value]  # values by name
-    feasible: bool  # whether within all limits with every layer mapped; False also if not mapped
+    parameters: dict[str, Value]  # value of every parameter by name
+    feasible: bool  # whether it is within all limits and every layer is mapped
     reason: str = ""  # why it is infeasible; else empty
     energy_pj: float = inf  # infinite if infeasible
-    cycles: float = inf  # likewise
-    area_mm2: float = inf  # infinite if unknown, as the design was refused before
+    cycles: float = inf  # infinite if infeasible
+    area_mm2: float = inf  # infinite if the design was refused before it was known
     networks: tuple[NetworkFigures, ...] = ()  # empty if infeasible
-    mapped: bool = False  # whether its layers were mapped: neither refused by a limit nor pruned
-    bounds: LeastFigures | None = None  # on its plans; None without a bound, and if refused before
+    mapped: bool = False  # whether its layers were mapped; False if refused by a limit or pruned
+    bounds: LeastFigures | None = None  # lower bounds on its plans; None if unknown
     cut_short: bool = False  # whether time ended the search of its mappings
 
     @property
@@ -117,7 +117,7 @@ class DesignOutcome:
 
     @property
     def pruned(self) -> bool:
-        """Whether it was pruned for its lower bound."""
+        """Whether the design was pruned for its lower bound."""
         return self.bounds is not None and not self.mapped
 
     def of(self, metric: str) -> float:
@@ -130,13 +130,13 @@ class DesignOutcome:
 
 @dataclass(frozen=True)
 class DesignResult:
-    """The end of a search of designs; every number of it is exact."""
+    """The result of a search of designs; all numbers are exact."""
 
-    name: str  # of the space
-    space_size: int  # designs in it
-    limits: dict[str, float]  # by name, such as `area_mm2`
+    name: str  # name of the space
+    space_size: int  # number of its designs
+    limits: dict[str, float]  # largest accepted values by name, such as `area_mm2`
     metrics: tuple[str, ...]  # to be minimised; several give a front
-    outcomes: Sequence[DesignOutcome]  # every design proposed, in order, each once
+    outcomes: Sequence[DesignOutcome]  # every proposed design once, in order
     front: tuple[DesignOutcome, ...]
     """The best design; for several metrics all undominated feasible designs, the best in the first metric first. Empty
     if no design is feasible."""
@@ -144,19 +144,19 @@ class DesignResult:
     mapped_networks: tuple[NetworkResult, ...]  # the best design's mappings, network by network
     neighbours: tuple[DesignOutcome, ...]  # the designs one value away from the best in one parameter
     final: tuple[DesignOutcome, ...]  # the front evaluated again with the best available source of energies, in order
-    final_source: str  # that source, in words
+    final_source: str  # name of that source, in words
     hypervolume: float | None  # share of the box from 0 to `reference` that the front dominates; None for one metric
     reference: tuple[float, ...]  # the worst value of each metric among the feasible designs; empty for one metric
     history: tuple[dict[str, Any], ...]
     """Every improvement in order: `time_s`, `evaluations` so far, `value` of the first metric, for several metrics also
     `hypervolume`."""
-    options: dict[str, Any]  # that determine the result, by name
+    options: dict[str, Any]  # options that determine the result, by name
     status: str  # how the search ended, in words
-    time_s: float  # of the search
-    warnings: tuple[str, ...] = ()  # sentences on steps skipped for want of time, and on changed entries of the store
+    time_s: float  # seconds of the search
+    warnings: tuple[str, ...] = ()  # on steps skipped for lack of time, and on changed store entries
     bound: float | None = None
-    """The value of the metric that no plan on any design of the space undercuts; None for several metrics, with a
-    calibration, and where some designs were neither bounded nor refused."""
+    """A lower bound on the metric over all plans on all designs of the space; None for several metrics, with a
+    calibration, and if some design was neither bounded nor refused."""
     confirmed: bool = True  # False if the best design, evaluated again, differed from the store
 
     @property
@@ -166,22 +166,22 @@ class DesignResult:
 
     @property
     def priced_anew(self) -> bool:
-        """Whether the best available source of energies gives the front other figures than the search's."""
+        """Whether the front has other figures with the best available source of energies than in the search."""
         return bool(self.final) and self.final != self.front
 
     @property
     def gap(self) -> float | None:
-        """Share by which the best design may be above the best plan on the best design of the space; 0: it is the best.
+        """Share by which the best design may be above the best plan on the best design of the space; 0: proved best.
 
-        None where no bound on the whole space is known.
+        None if no bound on the whole space is known.
         """
         return None if self.bound is None or not self.front else gap_above(self.best.of(self.metrics[0]), self.bound)
 
     @property
     def pruned_gap(self) -> float | None:
-        """Share by which the best design may be above the best plan on the pruned designs; 0: no such plan is better.
+        """Share by which the best design may be above the best plan on any pruned design; 0: no such plan is better.
 
-        None as for `gap`.
+        None if `gap` is None.
         """
         if self.gap is None:
             return None
@@ -241,7 +241,7 @@ class DesignResult:
 
 
 def better_neighbour(result: DesignResult) -> DesignOutcome | None:
-    """The best neighbour that beats the best design, as after too short a search; else None, as for several metrics."""
+    """The best neighbour if it beats the best design, as after a short search; else, or for several metrics, None."""
     if not result.front or len(result.metrics) > 1:
         return None
     metric = result.metrics[0]
@@ -250,12 +250,12 @@ def better_neighbour(result: DesignResult) -> DesignOutcome | None:
 
 
 OWN = 6  # figures of a design: energy, cycles, area, and its three bounds
-EACH = 5  # figures of a network on it: energy and cycles, both unfused, and fused groups
+EACH = 5  # figures of a network on a design: energy, cycles, the same two unfused, fused groups
 UNKNOWN = LeastFigures(nan, nan, nan)
 
 
 class OutcomeTable(Sequence[DesignOutcome]):
-    """Outcomes in order as columns of numbers, a tenth of the objects' memory; reading an entry makes a new object.
+    """Outcomes in order as columns of numbers, in a tenth of the memory of objects; reading an entry makes an object.
 
     Args:
         values: The values of every parameter of the space by name.
@@ -264,7 +264,7 @@ class OutcomeTable(Sequence[DesignOutcome]):
 
     def __init__(self, values: Mapping[str, Sequence[Value]], networks: Sequence[tuple[str, float]]) -> None:
         self.values, self.networks = values, networks
-        self.points, self.figures = array("I"), array("d")  # indices of every design; its figures, nan: none
+        self.points, self.figures = array("I"), array("d")  # indices and figures of every design; nan: no figure
         self.flags, self.reasons = bytearray(), array("I")
         self.words, self.numbers = list[str](), dict[str, int]()  # every reason once, and its number
 
@@ -318,8 +318,8 @@ class OutcomeTable(Sequence[DesignOutcome]):
 
 
 def undominated(values: Sequence[tuple[float, ...]]) -> list[int]:
-    """The numbers of the undominated points, metrics to be minimised, ascending in the first; of equal points the
-    first."""
+    """The numbers of the undominated points for minimised metrics, ascending in the first metric; equal points count
+    once."""
     kept: list[int] = []
     for number in sorted(range(len(values)), key=lambda number: (values[number], number)):
         if not any(all(mine <= yours for mine, yours in zip(values[other], values[number], strict=True))

@@ -1,11 +1,11 @@
 """The store of all evaluations: one file of JSON lines for each process that wrote to it.
 
 Any number of processes on any number of machines share one folder without locks, as locks fail on network file systems:
-each appends to a file of its own and reads all others. Equal keys, hashes of everything that determines an entry, have
-equal entries; of several the one in the newest file counts. Entries are data: none of their content is executed.
+each process appends to a file of its own and reads all others. A key is a hash of everything that determines an entry;
+equal keys have equal entries, and the entry in the newest file counts. Entries are data: nothing in them is executed.
 
-Each entry has a hash of its key and content, against damage and accidental edits; a deliberate edit can forge it. So
-the figures of the best design are evaluated again at the end of a run (`evaluate_design.disagreement`).
+Each line has a hash of key and entry, against damage and accidental edits; a deliberate edit can forge it. So the
+figures of the best design are computed again at the end of a run (`evaluate_design.disagreement`).
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ T = TypeVar("T")
 
 FORM = re.compile(
     rb'\{"key": "(?P<key>[0-9a-f]{64})", "digest": "(?P<digest>[0-9a-f]{64})", "entry": (?P<entry>.*)\}\n')
-"""The text of a line."""
+"""The form of a line."""
 
-LARGEST = 2 ** 24  # bytes of a line that are read: a safety limit
+LARGEST = 2 ** 24  # longest line in bytes that is read: a safety limit
 
 
 class ResultStore:
-    """Entries by key, a hash in hexadecimal digits, in a folder; None keeps nothing."""
+    """Entries by key, a hash in hexadecimal digits, in a folder; without a folder nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self.changed: dict[str, None] = {}  # distinct lines that had been changed: file and number
-        self.places: dict[str, tuple[str, int, int]] = {}  # file, start and length in bytes of an entry's line
-        self.read: dict[str, tuple[int, int]] = {}  # bytes and lines of every file that are in `places`
+        self.changed: dict[str, None] = {}  # lines whose hash does not fit: file and number
+        self.places: dict[str, tuple[str, int, int]] = {}  # by key: file, start and length in bytes of the line
+        self.read: dict[str, tuple[int, int]] = {}  # by file: bytes and lines read so far
 
     @contextmanager
     def opened(self) -> Iterator[None]:
         """Makes the folder, so that a long run does not fail at its first entry; removes a new folder that stays empty.
 
-        Raises FadiffError where it cannot be made or written to.
+        Raises FadiffError if the folder cannot be made or written to.
         """
         if self.folder is None:
             yield
@@ -93,11 +93,11 @@ class ResultStore:
         self.read[self.own.name] = start + len(line), 0
 
     def _read_on(self) -> None:
-        """Takes up the lines that were written since the last reading, in the order of the files.
+        """Reads the lines that were written since the last reading, in the order of the files.
 
-        A changed line counts as such unless its entry was written anew further on.
+        A changed line is reported unless a later line has its entry anew.
         """
-        broken: dict[bytes, str] = {}  # changed lines by their key, or by themselves
+        broken: dict[bytes, str] = {}  # changed lines by key, or by the line if it has none
         files: list[os.DirEntry[str]] = []
         with suppress(OSError), os.scandir(self.folder) as entries:
             files = sorted((entry for entry in entries if entry.name.endswith(".jsonl")), key=lambda entry: entry.name)
@@ -108,7 +108,7 @@ class ResultStore:
                     continue
                 with open(entry.path, "rb") as file:
                     file.seek(start)
-                    while (line := file.readline(LARGEST)).endswith(b"\n"):    # a last one may be on its way
+                    while (line := file.readline(LARGEST)).endswith(b"\n"):    # the last line may be incomplete
                         number += 1
                         parts = FORM.fullmatch(line)
                         if parts and parts["digest"] == _digest(parts["key"], parts["entry"]):
@@ -129,9 +129,9 @@ def _digest(key: bytes, text: bytes) -> bytes:
 
 
 def as_stored(kind: Callable[..., T], content: dict[str, Any] | None, positive: Sequence[str]) -> T | None:
-    """An entry as a value of a class; None if missing or invalid, so that it is computed again.
+    """An entry as a value of a class; None if missing or invalid, so that the entry is computed again.
 
-    `positive` are the names of numbers above 0.
+    `positive`: the names of fields that must be above 0.
     """
     try:
         entry = kind(**content) if content else None

@@ -1,4 +1,4 @@
-"""The loop: designs are proposed round by round, evaluated exactly by an executor, and the best kept.
+"""The search loop: designs are proposed round by round, evaluated exactly by an executor, and the best are kept.
 
 Proposals of a round depend on the archive of all earlier rounds, and their evaluation on its front: the answer depends
 neither on the number and order of workers nor on the content of the store.
@@ -38,26 +38,26 @@ from fadiff_mapper.inputs.energy.choose_source import installed
 from fadiff_mapper.search.lower_bound.refine import refine
 
 WRITING = 1.5
-"""Seconds for the last steps per second from the command's start to its search: both grow with the networks and on a
-slow machine."""
+"""Seconds reserved for the last steps, per second from the command's start to its search: both grow with the networks
+and on a slow machine."""
 
-JUDGING = 0.5  # part of the remaining time for judging designs, as long as none has been mapped
+JUDGING = 0.5  # share of the remaining time for judging designs until a first design is mapped
 
 
 @dataclass
 class DesignClock:
-    """Tells the remaining time of a search from its past rounds; all times in seconds."""
+    """Predicts whether a round can end in time from past rounds; all times in seconds."""
 
     limit: float | None  # time for the search; None: no limit
     designs_after: Callable[[], int]  # expected number of designs to map after the search
-    start: float  # by `time.time`, as workers on other machines share no other clock
-    proposals: list[float] = field(default_factory=list)  # time of each round's proposals
-    mappings: list[float] = field(default_factory=list)  # time until each round had its first mapped design
+    start: float  # by `time.time`, the only clock shared with workers on other machines
+    proposals: list[float] = field(default_factory=list)  # duration of each round's proposals
+    mappings: list[float] = field(default_factory=list)  # duration until each round had its first mapped design
     judging_end: float = inf  # end of the time to propose a round's designs
-    missed: bool = False  # whether a design or round was not begun in time, or given up
+    missed: bool = False  # whether a design or round was given up or not begun in time
 
     def over(self) -> bool:
-        """Whether the time of the search and of its last steps is over."""
+        """Whether the time of the search, its last steps included, is over."""
         return self.limit is not None and time.time() > self.start + self.limit
 
     def left(self) -> float:
@@ -84,9 +84,9 @@ class DesignClock:
 
 
 def kept_back(begun: float) -> float:
-    """Seconds of a command's limit unavailable to a search that starts now: already spent, or needed for the files.
+    """Seconds of a command's limit that a search starting now cannot use: already spent, or needed for the files.
 
-    `begun` is the start of the command on the monotonic clock.
+    `begun`: the start of the command on the monotonic clock.
     """
     return (time.monotonic() - begun) * (1 + WRITING)
 
@@ -96,10 +96,10 @@ class DesignProgress:
     """The progress of a search of designs."""
 
     evaluations: int  # designs mapped
-    wanted: float  # designs to map at most; infinite if space or time is the limit
+    wanted: float  # most designs to map; infinite if only space or time is the limit
     pruned: int  # designs pruned for their lower bounds
-    refused: int  # designs that break a limit or are invalid
-    best: DesignOutcome | None  # in the first metric; None before a feasible one
+    refused: int  # designs that are invalid or break a limit
+    best: DesignOutcome | None  # best in the first metric; None before a feasible design
     time_s: float  # since the start
 
     @property
@@ -116,7 +116,7 @@ class DesignProgress:
 OnDesign = Callable[[DesignProgress], None]  # called after every design
 
 InTime = Callable[[Sequence[Point], Sequence[tuple[float, ...]]], Iterator[DesignOutcome | None]]
-"""Evaluates points against rivals as `Evaluated` does, within the maker's time."""
+"""Evaluates points against rivals as `Evaluated` does, within a time limit set by its maker."""
 
 
 @dataclass
@@ -124,10 +124,10 @@ class DesignRun:
     """The archive, front and history of a running search."""
 
     metrics: tuple[str, ...]
-    wanted: float  # designs to map at most
+    wanted: float  # most designs to map
     on_progress: OnDesign
     archive: OutcomeTable  # every outcome so far, in the order of proposal
-    front: list[DesignOutcome] = field(default_factory=list)  # the best in the first metric first
+    front: list[DesignOutcome] = field(default_factory=list)  # best in the first metric first
     history: list[dict[str, Any]] = field(default_factory=list)  # as `DesignResult.history`; `front` has its metrics
     mapped: int = 0
     pruned: int = 0
@@ -165,7 +165,7 @@ MOST_LOOKED_AT = 1000  # designs whose limits are computed again for the message
 def blame(bench: DesignBench, outcomes: Sequence[DesignOutcome]) -> str:
     """The reasons why none of some designs is feasible.
 
-    One line for each broken limit, with the number of designs and the least value met, limits that no design meets
+    One line for each broken limit, with the number of designs and the least value found, limits that no design meets
     first; then the most frequent other reasons.
     """
     space, met = bench.question.space, dict[str, list[tuple[float, float]]]()
@@ -190,24 +190,24 @@ def blame(bench: DesignBench, outcomes: Sequence[DesignOutcome]) -> str:
 
 
 STRIDES = (1.0, 0.25)
-"""Octaves of steps beside the best design, before steps of one value, which would creep on a fine grid."""
+"""Octaves of steps beside the best design, before steps of one value, which are slow on a fine grid."""
 
 
 def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Over,
             prune: bool) -> tuple[DesignOutcome, ...]:
-    """Moves to better designs beside the best one until there is none.
+    """Moves from the best design to better designs beside it until there is none.
 
-    At most as many designs are mapped on the way as the search was asked for, so that short searches stay short; the
-    last neighbourhood is mapped whole.
+    On the way, at most as many further designs are mapped as the search was asked for, so that short searches stay
+    short; the last neighbourhood is mapped completely.
 
-    `run` has a feasible design; `stopped` is asked after every neighbourhood, and once true, the best so far stays;
+    `run` has a feasible design; `stopped`: asked after every neighbourhood, once true, the best design so far stays;
     `prune`: whether designs `STRIDES` octaves away are left out if their lower bound is no better.
-    Returns the designs one value away from the best one in one parameter, all mapped, better or not.
+    Returns the designs one value away from the best design in one parameter, all mapped, better or not.
     """
     most = 2 * run.wanted
 
     def moved(outcomes: Iterable[DesignOutcome | None], until: float) -> bool:
-        """Adds outcomes until so many designs are mapped; whether one of them is the best."""
+        """Adds outcomes until `until` designs are mapped; returns whether the best design has changed."""
         best, known = run.front[0], {outcome.point for outcome in run.archive}
         for outcome in outcomes:
             if outcome is not None and outcome.point not in known:
@@ -243,8 +243,8 @@ def search_design(question: DesignQuestion, workers: DesignWorkers, *,
                   descent: DesignDescent | None = None) -> DesignResult:
     """Searches the best designs of a space for some networks; see `api.search_design`.
 
-    `kept_back` are the seconds of the time limit that the caller has spent, or needs for the files. `descent` proposes
-    further designs for the method "gradient"; None if that is not the default. The result has no front for some shards.
+    `kept_back`: seconds of the time limit that the caller has spent, or needs for the files. `descent` proposes further
+    designs for the method "gradient"; None if that is not the default. The result has no front for some shards.
 
     Raises:
         SpecError: The space is wrong.
@@ -318,7 +318,7 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
             stopped: Over, shard: tuple[int, int] = (1, 1), gap: float = 0.0) -> str:
     """Evaluates round by round to the end; returns the reason in words.
 
-    A design is not mapped whose bound is better than the best one by no more than the `gap`.
+    A design is not mapped if its bound leaves it better than the best design by at most the `gap`.
     """
     known = {outcome.point for outcome in run.archive}
     proposed = idle = 0
@@ -355,10 +355,10 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
 
 
 def raise_bounds(run: DesignRun, bench: DesignBench, gap: float, over: Over) -> None:
-    """Raises the least bound of the space, until the best design is within the `gap`, or as far as proofs go.
+    """Raises the least bound of the space until the best design is within the `gap`, or as far as proofs go.
 
-    The design of the least bound comes next: the mappings of its layers are proved. A design that was not mapped stays,
-    as its bound is within the gap.
+    The design with the least bound comes next: its layers' mappings are proved. Designs that were not mapped are left
+    out, as their bounds are within the gap.
     """
     def bound_at(place: int) -> float:
         outcome = run.archive[place]
@@ -372,7 +372,7 @@ def raise_bounds(run: DesignRun, bench: DesignBench, gap: float, over: Over) -> 
         return [place] if place in bounds and bounds[place] < enough and place not in raised else []
 
     def opened(place: int) -> int:
-        """Proves the mappings of a design's layers."""
+        """Raises a design's bound by proofs of its layers' mappings."""
         least = design_bound(bench, bench.reader.specs(run.archive[place].point), over, PROOF_WORK, proved=True)
         if least is not None:
             run.archive.set_bounds(place, least)
@@ -384,9 +384,9 @@ def raise_bounds(run: DesignRun, bench: DesignBench, gap: float, over: Over) -> 
 
 
 def space_bound(run: DesignRun, size: int) -> float | None:
-    """The value of the first metric that no plan on any design of the space undercuts; None where that is not known.
+    """A lower bound on the first metric over all plans on all designs of the space; None if unknown.
 
-    Every design of the space, of `size` designs, has to be refused or bounded, for a single metric.
+    All `size` designs of the space must be refused or bounded, for a single metric.
     """
     if len(run.metrics) > 1 or len(run.archive) < size or any(
             outcome.bounds is None and (outcome.mapped or outcome.feasible) for outcome in run.archive):
@@ -401,7 +401,7 @@ def _result(run: DesignRun, bench: DesignBench, shard: tuple[int, int] | None, n
     question, space, changed = bench.question, bench.question.space, bench.store.changed
     options = question.options
     final, source = tuple(run.front), f"{question.energy}; Accelergy is not installed"
-    if installed() is not None:     # mapped again, as other energies may need other mappings
+    if installed() is not None:     # mapped again, as other energies may favour other mappings
         again = DesignBench(replace(question, space=replace(space, energy="accelergy")), bench.folder)
 
         def evaluated() -> tuple[DesignOutcome, ...]:

@@ -1,4 +1,4 @@
-"""One search by several processes: an optuna study as a journal of JSON lines in the folder of the store.
+"""One search shared by several processes: an optuna study as a journal of JSON lines in the folder of the store.
 
 The journal's lock is optuna's symbolic link, as `flock(2)` fails on network file systems. A lock whose process was
 killed is taken over after 30 s.
@@ -26,13 +26,13 @@ from fadiff_mapper.workload.readers.network_text import network_text
 class StudyJournal:
     """A backend of optuna's `JournalStorage`: one operation a line, whole or not at all.
 
-    `lock` is one of optuna's locks of journals. A last line without an end, left by a process that was killed while it
-    wrote, is not read, and is cut off before the next line is written.
+    `lock` is one of optuna's locks of journals. A last line without an end, from a process that was killed while
+    writing, is not read, and is cut off before the next line is written.
     """
 
     def __init__(self, file: Path, lock: Any) -> None:
         self.file, self.lock = file, lock
-        self.starts = [0]  # the first byte of every line read so far, and of the next one
+        self.starts = [0]  # the first byte of every line read so far, and of the next line
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
         """The operations from a number on. Raises FadiffError for a damaged line."""
@@ -50,7 +50,7 @@ class StudyJournal:
                 yield operation
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Appends operations to Optuna's journal. Raises FadiffError if it cannot."""
+        """Appends operations to the journal. Raises FadiffError if they cannot be written."""
         self.lock.acquire()
         try:
             with suppress(FileNotFoundError), self.file.open("r+b") as file:
@@ -81,7 +81,7 @@ def open_study(optuna: Any, file: Path, question: DesignQuestion, method: str) -
                       options.calibration and options.calibration.record()])
     check_names(file.parent, [file.name])
     try:
-        # absolute, as the age of a lock is that of the file to which its link leads
+        # absolute: optuna takes the age of a lock from the file that its link names
         journal = StudyJournal(file, optuna.storages.journal.JournalFileSymlinkLock(str(file.absolute())))
         storage, begun = optuna.storages.JournalStorage(journal), False
         if not optuna.get_all_study_names(storage):

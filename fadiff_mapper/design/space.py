@@ -54,11 +54,11 @@ SOMEWHERE = Where("space")  # the place of a parameter made in Python
 class Parameter:
     """A quantity of the architecture that a search may choose."""
 
-    name: str  # in expressions and results
+    name: str  # as used in expressions and results
     path: str  # entry set to its value, such as "Buffer.attributes.depth"; "": used in ties or templates
     values: Sequence[Value]  # ascending numbers (a range may be huge), or words as written
-    template: bool = False  # whether it is a variable of the files' Jinja2 templates
-    where: Where = SOMEWHERE  # its place, for messages
+    template: bool = False  # whether it sets a variable of the files' Jinja2 templates
+    where: Where = SOMEWHERE  # where it is written, for messages
 
     @property
     def numeric(self) -> bool:
@@ -71,21 +71,21 @@ class Tie:
     """An entry of the architecture that follows from the parameters."""
 
     expression: str  # over the parameters
-    where: Where  # for messages
+    where: Where  # where it is written, for messages
 
 
 @dataclass(frozen=True)
 class DesignSpace:
     """All designs of an architecture with free parameters."""
 
-    name: str  # that of its first file
+    name: str  # the name of its first file
     parameters: tuple[Parameter, ...]  # in the order of a point's indices
     ties: Mapping[str, Tie]  # by the path of the entry, such as "Scratchpad.attributes.shared_bandwidth"
     limits: Mapping[str, float]
     """The largest accepted value, by a key of `MACHINE_LIMITS` or an expression over the parameters."""
     document: Map = field(repr=False)  # the architecture and all other sections as written, without `design_space`
     energy: str | None = None  # the source of energies of the space, as in `inputs.load.load`, or None
-    files: tuple[str, ...] = ()  # their paths
+    files: tuple[str, ...] = ()  # paths of its files
     sources: tuple[Source, ...] = field(default=(), repr=False)  # read again for every design if templates vary
     jinja_data: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the fixed variables of the templates
     strict: bool = True  # whether input of a design that Timeloop ignores is an error
@@ -104,8 +104,8 @@ def parameter_values(space: DesignSpace, point: Point) -> dict[str, Value]:
 def nearest_value(accepted: Sequence[Any], wanted: Any) -> int:
     """The index of the nearest of ascending numbers, or of an equal word.
 
-    Distances are differences of logarithms if all are positive, else plain differences; of two as near the smaller
-    counts.
+    Distances are differences of logarithms if all numbers are positive, else plain differences; ties go to the smaller
+    number.
     """
     if isinstance(wanted, str):
         return list(accepted).index(wanted)
@@ -129,15 +129,15 @@ def coordinate(parameter: Parameter, index: int) -> float:
 
 
 def nearest_index(parameter: Parameter, place: float) -> int:
-    """The index of the value nearest to a coordinate; of two as near, the lower one."""
+    """The index of the value nearest to a coordinate; ties go to the lower index."""
     if _in_octaves(parameter):
         return nearest_value(parameter.values, 2.0 ** place)
     return min(max(math.ceil(place - 0.5), 0), len(parameter.values) - 1)
 
 
 def points_beside(space: DesignSpace, point: Point, octaves: float) -> list[Point]:
-    """At most two designs per parameter, lower first, about so many octaves beside one, at least one value (0: the
-    next)."""
+    """At most two designs per parameter, lower first: `octaves` beside the given design, and at least one value away.
+    0: the next values."""
     found = []
     for axis, parameter in enumerate(space.parameters):
         here, place = point[axis], coordinate(parameter, point[axis])
@@ -167,8 +167,8 @@ def limit_values(space: DesignSpace, point: Point, spec: Spec | None = None,
                  area_mm2: float | None = None) -> dict[str, tuple[float, float]]:
     """Limit -> (value at one design, greatest accepted value), in the order of the space.
 
-    Without `spec`, the design with any problem, limits on figures of the machine are left out; `area_mm2` is its area
-    if known. Raises SpecError for an expression that cannot be computed, or is no number.
+    Limits on figures of the machine need `spec`, the design with any problem; `area_mm2`: its area if known. Raises
+    SpecError for an expression that cannot be computed, or is no number.
     """
     values: dict[str, tuple[float, float]] = {}
     for name, most in space.limits.items():
@@ -199,18 +199,18 @@ def broken_limit(space: DesignSpace, point: Point, spec: Spec | None = None,
 NODE_KEYS = ("class", "subclass", "enabled", "area_scale", "energy_scale")
 """Entries of a node besides attributes and mesh that a path may name."""
 MESH = ("meshX", "meshY")
-VARIABLES = "variables"  # the section whose entries the expressions of an architecture read; a path may begin with it
+VARIABLES = "variables"  # the section that expressions of an architecture read; a path may begin with it
 
 UNWRITTEN = tuple(sorted({*LEVEL_ATTRIBUTES, *DECLARED} - {"instances", *MESH}))
 """Attributes known to Timeloop that a path may name even if the architecture does not write them."""
 
 
 def find_entry(document: Map, path: str, where: Where) -> Steps:
-    """Keys and indices down to the entry of a v0.4 document that a path names; its last maps may be missing yet.
+    """Keys and indices down to the entry of a v0.4 document that a path names; the last maps may still be missing.
 
     A path is NODE.attributes.NAME, NODE.spatial.meshX (or meshY), NODE.KEY with a key of `NODE_KEYS`, or
     variables.NAME. Nodes are found by name, at any depth of the tree. Raises SpecError if there is no such node or
-    entry; the message has the nearest one.
+    entry; the message names the nearest one.
     """
     def known(key: str, accepted: Sequence[str], what: str) -> str:
         if key not in accepted:
@@ -277,11 +277,11 @@ def _without_section(document: Map) -> Map:
 
 
 def design_document(space: DesignSpace, point: Point) -> Map:
-    """The plain v0.4 document of one design without the section on the space.
+    """The plain v0.4 document of one design, without the section of the space.
 
-    Every entry still knows its place; a replaced entry has the place of its parameter or tie.
+    Every entry keeps its place; a replaced entry has the place of its parameter or tie.
 
-    Raises SpecError where a tie cannot be computed, a template cannot be rendered with these values, or the rendered
+    Raises SpecError if a tie cannot be computed, a template cannot be rendered with these values, or the rendered
     document lacks the entry of a path.
     """
     values, document = parameter_values(space, point), space.document
@@ -307,7 +307,7 @@ def design_document(space: DesignSpace, point: Point) -> Map:
 def design_architecture(space: DesignSpace, point: Point) -> Architecture:
     """The flat architecture of one design, read without a problem: constraints and mappings are left out.
 
-    Raises SpecError as `design_document`, or where the document is no architecture.
+    Raises SpecError as `design_document`, or if the document is no architecture.
     """
     document = design_document(space, point)
     with_problem = Map({"problem": Map(where=document.where), **document}, where=document.where, places=document.places)
@@ -319,7 +319,7 @@ def design_architecture(space: DesignSpace, point: Point) -> Architecture:
 FORMS = "values: [V, ...], powers_of_two: [LOW, HIGH], or range: [LOW, HIGH] with step: STEP"
 TEXT_FORMS = "V,V,... or LOW:HIGH:STEP or LOW:HIGH:x2 (powers of two)"
 
-MOST_LISTED = 100_000  # values of one parameter that are held one by one, unlike ranges of whole numbers
+MOST_LISTED = 100_000  # most listed values of one parameter; ranges of whole numbers may be longer
 
 
 def values_of_text(given: str, where: Where) -> Sequence[Value]:
@@ -388,7 +388,7 @@ def _bounds(value: Any, where: Where, check: Check[float] = number) -> tuple[flo
 
 
 def _powers_of_two(value: Any, where: Where) -> Sequence[Value]:
-    """Checks a pair of powers of two; all powers between them, both included."""
+    """Checks a pair of powers of two, and gives all powers from the first to the second."""
     def power(item: Any, where: Where) -> int:
         bound = positive(item, where)
         if bound & (bound - 1):
@@ -421,7 +421,7 @@ def _whole(value: float) -> float:
     return int(value) if value == int(value) else value
 
 
-VERSION = "0.1"  # version of the section, which it states
+VERSION = "0.1"  # version that the section must state
 
 DESIGN_SPACE = table(
     ("version", TEXT, REQUIRED, f"version of the section: {VERSION}"),
@@ -451,9 +451,9 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
         jinja_data: Fixed variables of the files' Jinja2 templates.
         vary: Variables of the templates that are parameters of the space: texts such as "side=8:64:x2", or a mapping
             from names to such ranges, lists of values, or mappings as under `parameters`.
-        limits: Greatest values by name, besides those in the section; the same name takes the section's place.
-        energy: Where energies come from that no table in the design gives (see `energy.source_names.CHOICES`), in place
-            of the section's source; None: as the section says, else "estimate" in a search, one source for all designs.
+        limits: Greatest values by name, besides those in the section; a limit here replaces one of the same name.
+        energy: Source of energies that no table in the design gives (see `energy.source_names.CHOICES`), instead of the
+            section's source; None: as the section says, else "estimate" in a search, one source for all designs.
         strict: Whether input of the designs that Timeloop ignores is an error.
 
     Returns:
@@ -537,8 +537,8 @@ def _limits(value: Any, where: Where) -> dict[str, tuple[float, Where]]:
 def _check(space: DesignSpace, limit_places: Mapping[str, Where], section: Where) -> None:
     """Raises SpecError for invalid names, paths and expressions, all in one message, then for the designs.
 
-    Single designs of a space may be invalid, and are then infeasible in a search: of the least, a middle and the
-    greatest design one must be an architecture; else the first one's errors are raised.
+    Single designs of a space may be invalid, and are then infeasible in a search. But the least, a middle or the
+    greatest design must be a valid architecture; else the errors of the first one are raised.
     """
     names = [parameter.name for parameter in space.parameters]
     if not names:
@@ -585,7 +585,7 @@ def _check(space: DesignSpace, limit_places: Mapping[str, Where], section: Where
 
 
 def _names_in(expression: str, names: Sequence[str], where: Where, besides: Sequence[str] = ()) -> frozenset[str]:
-    """The parameters that an expression reads. Raises SpecError for an invalid expression or another name."""
+    """The parameters that an expression reads. Raises SpecError for an invalid expression or an unknown name."""
     try:
         tree = syntax_tree(expression)
     except FadiffError as error:

@@ -11,7 +11,7 @@ b = 0. The steps:
     tiles       boxes of points below each boundary, and their words (`tiles.py`)
     demand      words that one receiver asks for over the whole run: reuse in time
     delivery    words that one instance of a level sends: reuse in space (multicast)
-    bypassed    the same after levels that do not keep a data space have handed their traffic outwards
+    bypassed    delivery after levels that do not keep a data space have passed their traffic outwards
     accesses    reads, fills and updates of every level
 
 The equations extend those of FADiff (arXiv 2511.22348, eqs. 4-12) to loop order, sliding windows, multicast at every
@@ -52,23 +52,23 @@ class Delivery:
                                     # factors
     links: Array                    # [L, T, B]. Words that receivers take from a neighbouring receiver instead, all
                                     # receivers together
-    hop_words: Array | None = None  # [K, L, T, B]. Words times the hops they travel on the interconnect; None where
-                                    # nobody counted hops
+    hop_words: Array | None = None  # [K, L, T, B]. Words times the hops they travel on the interconnect; None if hops
+                                    # were not counted
 
 
 @dataclass(frozen=True)
 class ElementWords:
-    """Words of each level that an element takes where tensors have bits of their own, [L, T, B]: whole numbers / `per`.
+    """Words of each level that an element takes if tensors have bits of their own, [L, T, B]: whole numbers / `per`.
 
-    Elements lie one right behind the other, across the words of a level.
+    Elements are packed one behind the other, across the words of a level.
     """
 
     stored: Array       # Stored in the level; partial sums have a width of their own, see `element_words`
     transferred: Array  # Transferred between the level and its receivers
-    per: Array          # What both are divided by
+    per: Array          # Common divisor of both
 
     def of(self, elements: Array) -> Array:
-        """Words of each level that so many elements [L, T, B] occupy."""
+        """Words of each level that `elements` [L, T, B] occupy."""
         return elements * self.stored / self.per
 
 
@@ -82,21 +82,21 @@ class Counts:
     updates: Array              # Words of outputs written that arrive from below; 0 for operands
     partition: Array            # Words of the data space that the instance is responsible for (kept or not)
     address_generations: Array  # Addresses generated: fills, and updates of outputs or reads of operands
-    words: ElementWords | None = None  # Words of the levels that the words of tensors above take; None: one each
+    words: ElementWords | None = None  # Words of the levels per word of a tensor; None: 1
 
 
 MORE = 1 + 1e-9
-"""Words that come up to a level over those of its partition from which on some come up again: room for rounding."""
+"""Updates of a level over words of its partition above which words are updated again; with a margin for rounding."""
 
 
 def element_words(counts: Counts, nest: Nest, projection: Projection, whole: np.ndarray, partial: np.ndarray,
                   per: np.ndarray) -> ElementWords:
-    """The words of the levels that elements take, from those of finished elements, `whole / per`, and of partial sums,
+    """Words of the levels that elements take, from the widths of finished elements, `whole / per`, and of partial sums,
     `partial / per`, [L, T, 1] each.
 
-    A level holds partial sums of an output where more words come up to it than it is responsible for, so that some are
-    added up there or read back, and where a spatial loop further out adds words of several instances up. Its receivers
-    send partial sums where a spatial loop of its own does, too.
+    A level holds partial sums of an output if it gets more updates than words of its partition, so that some are added
+    up there or read back, or if a spatial loop further out adds up words of several instances. Its receivers send
+    partial sums also if a spatial loop of the level itself adds up words.
     """
     xp = array_namespace(nest.temporal)
     adding = xp.any(xp.asarray(projection.adding)[None, :, :, None] & (nest.spatial > 1)[:, None], axis=2)
@@ -127,7 +127,7 @@ class TemporalLoops:
     Every level with loops contributes D positions, so that all mappings have the same S; loops of bound 1 stay.
     """
 
-    level: list[int]  # [S]. The level that each loop belongs to
+    level: list[int]  # [S]. The level of each loop
     dim: Array        # [S, B]. The dimension of each loop
     bound: Array      # [S, B]. Its iterations
     outside: Array    # [S + 1, B]. Iterations of a loop times the iterations of all loops outside it; 1 at the end
@@ -172,17 +172,16 @@ def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | Non
            reuse: Reuse | None = None) -> Array:
     """Words that one receiver below each boundary asks for over the whole run (temporal reuse).
 
-    Below the innermost level sits the arithmetic, which asks for one word per cycle and data space. Elsewhere a
-    tile is sent again for every outer temporal loop, except for the run of irrelevant loops that directly
-    surrounds it: once a relevant loop is met, every loop outside counts, relevant or not (FADiff eq. (6) counts the
-    relevant ones only). The steps of that innermost relevant loop send the new words of a sliding window only: of n
-    steps n - 1 find the overlap in place, in each of the visits / n runs of the loop. Without reuse in time every
-    outer loop sends the whole tile again.
+    The arithmetic below the innermost level asks for one word per cycle and data space. Elsewhere a tile is sent again
+    for every outer temporal loop, except the run of irrelevant loops that directly surrounds it: outside the first
+    relevant loop every loop counts, relevant or not (FADiff eq. (6) counts only relevant loops). The steps of that
+    innermost relevant loop send only the new words of a sliding window: of n steps n - 1 find the overlap in place, in
+    each of the visits / n runs of the loop. Without temporal reuse every outer loop sends the whole tile again.
 
-    This closed form is exact where at most one loop moves each window (property test in
-    `tests/model/test_sliding_window_walk.py`). Where several do, the compiled walk (`kernel/window_walk.hpp`), the
+    This closed form is exact if at most one loop moves each window (property test in
+    `tests/model/test_sliding_window_walk.py`). If several do, the compiled walk (`kernel/window_walk.hpp`), the
     authority, and `smooth.window_steps` take its place. Returns words [L, T, B]. Overlaps of windows are not subtracted
-    where `active.counted` is False: `bypassed` rescales the traffic there, so that its size does not matter.
+    if `active.counted` is False: `bypassed` rescales the traffic there, so that its size does not matter.
     """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)
@@ -211,9 +210,9 @@ def overlap(loops: TemporalLoops, ranks: Ranks, tile: Tiles, levels: Sequence[in
     """Words that a tile and its predecessor have in common when a loop takes one step.
 
     A step moves each rank by coefficient times the points `across` of the loop's level; a rank of extent e that moves
-    by m keeps max(e - m, 0) words, and the overlap is the product over the ranks. `levels` lie outside N boundaries;
-    `first` [N, B] is the position of the loop that moves the tile below each boundary, S where there is none. Returns
-    words [N, B], 0 where no loop moves the tile.
+    by m keeps max(e - m, 0) words, and the overlap is the product over the ranks. `levels`: the levels outside N
+    boundaries; `first` [N, B]: the position of the loop that moves the tile below each boundary, S if none does.
+    Returns words [N, B], 0 if no loop moves the tile.
     """
     xp, some = array_namespace(loops.bound), first < len(loops.level)
     row = xp.arange(first.shape[1])
@@ -232,9 +231,9 @@ def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active |
     """The tally when receivers that differ in a relevant dimension want different words, and others the same.
 
     Multicast covers the irrelevant spatial dimensions (FADiff eq. (9); for outputs the same number is the spatial
-    reduction of eq. (12)). Without reuse in space every receiver is sent its own words. Receivers that share windows
-    without being equal are left to `evaluate.exact_traffic` and `smooth.smooth_delivery`. `wanted` [L, T, B] is the
-    demand of one receiver in words. Returns one kind of transfer per level and data space, without links and hops.
+    reduction of eq. (12)). Without spatial reuse every receiver is sent its own words. Receivers whose windows overlap
+    in part are left to `evaluate.exact_traffic` and `smooth.smooth_delivery`. `wanted` [L, T, B]: the demand of one
+    receiver in words. Returns one kind of transfer per level and data space, without links and hops.
     """
     xp = array_namespace(wanted)
     active = active or all_active(nest)
@@ -249,11 +248,11 @@ def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active |
 
 
 def holding(nest: Nest, reuse: Reuse) -> Nest:
-    """The mappings without the levels that Timeloop forgets.
+    """The mappings without the data spaces that Timeloop forgets in a level.
 
-    A level that keeps a data space without coalescing, outside of every level that coalesces it, has nobody to ask:
-    Timeloop counts as if the data space bypassed it, and no capacity for it. Where no level is left, Timeloop ends on
-    an assertion. Where every level coalesces everything, the result is `nest` itself.
+    A level that keeps a data space without coalescing, outside of every level that coalesces it, has no level to fetch
+    from: Timeloop counts as if the data space bypassed the level, without capacity for it. If no level is left,
+    Timeloop ends on an assertion. If every level coalesces all data spaces, the result is `nest` itself.
     """
     if reuse.coalesced.all():
         return nest
@@ -263,21 +262,21 @@ def holding(nest: Nest, reuse: Reuse) -> Nest:
 
 
 def bypassed(tally: Delivery, keep: Array, reuse: Reuse) -> Delivery:
-    """The tally after levels that do not keep a data space have handed their traffic outwards.
+    """The tally after levels that do not keep a data space have passed their traffic outwards.
 
     Derivation. An instance of the bypassed level l - 1 would send `content` words to its own receivers. Bypassed, it
     asks level l for all of them, and level l has `fan` such receivers: content * fan words must arrive. The tally of
     level l, counted as if level l - 1 held its tile, lets reach = sum over kinds of words * multicast words arrive.
-    Scaling every kind by f = content * fan / reach makes the right number arrive and keeps the multicast of each
-    kind. From the innermost level outwards, runs of bypassed levels are covered. Links are lost: a level without the
-    data space has nothing to pass to its neighbour. Nor does anything come over links outside the outermost level
-    that keeps a data space.
+    Scaling every kind by f = content * fan / reach makes the right number arrive and keeps the multicast of each kind.
+    Applied from the innermost level outwards, this covers runs of bypassed levels. Links are lost: a level without the
+    data space has no words for its neighbour. Outside the outermost level that keeps a data space there are no links
+    either.
 
     Worked example (Timeloop's own numbers): GEMM, M = K = N = 4, K = 4 spatial under Buf, four Reg each above its own
     MAC, 16 cycles. B[K, N] at Reg: 16 words sent to the MAC. Buf sends 16 words of B, each to one Reg. B bypassing
     Reg: f = 16 * 4 / 16 = 4, so that Buf reads 16 * 4 = 64 words of B, four MACs times 16 cycles.
 
-    `keep` is [L, T, B]; levels that keep a data space without coalescing it (`reuse`) hand their traffic outwards, too.
+    `keep` is [L, T, B]; levels that keep a data space without coalescing it (`reuse`) pass their traffic outwards, too.
     Multicast, scatter, fan and hop_words are unchanged (Timeloop counts hops before bypassing).
     """
     xp = array_namespace(tally.words)
@@ -320,11 +319,11 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
         operand   reads = round(content + peer)            fills = floor(share + peer)
         output    reads = round(content + peer - part)     fills = round(share + peer - part), updates = round(content)
 
-    An output is updated with all that comes up from below, read back for all but the first touch of each word of the
-    partition, and filled for all but the first visit; the outermost level that keeps it is never filled. Where first
-    updates are no plain writes, part is left out. A level that coalesces no output is read and filled with
-    round(content + peer). `raw` is the tally as if every level kept every data space, from which `share` comes; content
-    and links come from `tally`, after bypassing.
+    An output is updated with all words from below. It is read back except at the first touch of each word of the
+    partition, and filled except at the first visit; the outermost level that keeps it is never filled. If first updates
+    are no plain writes, part is left out. A level that coalesces no output is read and filled with
+    round(content + peer). `raw`: the tally as if every level kept every data space, which gives `share`; `tally`: after
+    bypassing, which gives content and links.
     """
     xp = array_namespace(tile.size)
     part = partitions(tile, rounding, active)
@@ -354,7 +353,7 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
 def received(tally: Delivery, dataspace: int) -> Array:
     """Words of one data space that arrive at one receiver below each boundary, [L, B].
 
-    Each kind is (words * multicast) / fan in Timeloop's order: truncating the sum makes its last bit count.
+    Each kind is (words * multicast) / fan in Timeloop's order: the sum is truncated, so its last bit counts.
     """
     return sum(tally.words[:, :, dataspace] * tally.multicast[:, :, dataspace] / tally.fan[:, 0])
 

@@ -25,14 +25,14 @@ class Cost:
 
     cycles: Array          # [B]. Cycles of the whole run
     energy: Array          # [B]. Energy of all levels and the arithmetic
-    read: Array            # [L, T, B]. Words per cycle and instance that are asked for, before throttling
-    write: Array           # [L, T, B]. The same for fills and updates
-    slowdown: Array        # [L, B]. Share of the asked bandwidth that the level can give, at most 1
+    read: Array            # [L, T, B]. Words per cycle and instance demanded by reads, before throttling
+    write: Array           # [L, T, B]. Words per cycle and instance demanded by fills and updates
+    slowdown: Array        # [L, B]. Share of the demanded bandwidth that the level provides, at most 1
     level_cycles: Array    # [L, B]. Cycles that each storage level needs
     level_energy: Array    # [L, B]. All used instances of a level together, with address generation and leakage
     access_energy: Array   # [L, T, B]. Vector accesses of one used instance
     address_energy: Array  # [L, T, B]. Address generation, all clusters together
-    spent: Array           # [L, T, B]. Both for all used instances together
+    spent: Array           # [L, T, B]. Accesses and address generation of all used instances together
     leakage: Array         # [L, B]. All leaking instances together
     compute_energy: Array  # [B]. The arithmetic
     clusters: Array        # [L, 1 or T, B]. Clusters in use
@@ -42,16 +42,16 @@ def cost(counts: Counts, tile: Tiles, machine: Machine, rounding: Rounding) -> C
     """Cycles and energy of a batch.
 
     Words of tensors with bits of their own are counted in words of the levels. Accesses spread evenly over the compute
-    cycles; block sizes play no role for bandwidths, as in Timeloop. They are paid per block of words, rounded up over
-    the whole run (FADiff eq. (19), per vector access instead of per word), and the energy of an access is shared by the
-    used members of a cluster.
+    cycles; as in Timeloop, block sizes do not affect bandwidths. Energy is per vector access, rounded up over the whole
+    run (FADiff eq. (19), per vector access instead of per word), and the used members of a cluster share the energy of
+    an access.
     """
     xp = array_namespace(counts.reads)
     if counts.words is not None:
         counts = replace(counts, **{name: counts.words.of(getattr(counts, name)) for name in (
             "reads", "fills", "updates", "address_generations")})
     reads, writes = counts.reads, counts.updates + counts.fills
-    if tile.average is not None:  # an average instance is asked for less, where some are idle
+    if tile.average is not None:  # if some instances are idle, the average demand is lower
         busy = (tile.laid_out / tile.instances)[:, None]
         reads, writes = rounding.up(reads / busy), rounding.up(writes / busy)
     read, write = reads / tile.compute_cycles, writes / tile.compute_cycles
@@ -73,36 +73,36 @@ def summed_cost(read: Array, write: Array, access: Array, instances: Array, addr
                 tile: Tiles, machine: Machine, clusters: Array, rounding: Rounding) -> Cost:
     """Cycles and energy from the bandwidth and the energy of the data spaces, of dense and sparse designs.
 
-    A level that is asked for more than it can give slows the machine down in proportion, by the tightest limit: read,
-    write, or both together. The slowest level sets the time (FADiff eq. (16)); used instances leak over that time. The
-    interconnects' fill and drain latencies come on top, without leakage. Energy is eq. (17) with leakage. Shapes and
-    units as in `Cost`; `access` [L, T, B] is pJ of one used instance, spent by `instances` [L, 1 or T, B].
+    A level whose demand exceeds its bandwidth slows the machine down in proportion, by the tightest limit: read, write,
+    or both together. The slowest level sets the time (FADiff eq. (16)); used instances leak over this time. The fill
+    and drain latencies of interconnects come on top, without leakage. Energy is eq. (17) with leakage. Shapes and units
+    as in `Cost`; `access` [L, T, B]: pJ of one used instance; `instances` [L, 1 or T, B]: instances that spend it.
     """
     xp = array_namespace(read)
     slow = slowdown(sum(read.swapaxes(0, 1)), sum(write.swapaxes(0, 1)), machine)  # over the data spaces
     per_level = rounding.up(tile.compute_cycles / slow)
     busy = xp.maximum(xp.max(per_level, axis=0), tile.compute_cycles)
-    leaking = tile.instances  # and their neighbours behind the same power gate
+    leaking = tile.instances  # with their neighbours behind the same power gate
     if (machine.gated > 1).any():
         behind_gates = in_namespace(xp, machine.gated) * xp.stack([tile.instances[gate] for gate in machine.gate])
         leaking = xp.where(in_namespace(xp, machine.gated) > 1, behind_gates, tile.instances)
     leakage = in_namespace(xp, machine.leak) * busy * leaking
     spent = access * instances + address
     levels = sum(spent.swapaxes(0, 1)) + leakage
-    # level by level: the order in which an array's own sum adds depends on its shape, and so would the last bit
+    # level by level: NumPy's own order of additions, and so the last bit, would depend on the shape
     energy = sum(levels) + arithmetic
     return Cost(busy + machine.network_latency, energy, read, write, slow, per_level, levels, access, address, spent,
                 leakage, arithmetic, clusters)
 
 
 def slowdown(read: Array, write: Array, machine: Machine) -> Array:
-    """Share of the asked bandwidth (words per cycle and instance, [L, B]) that each level can give, [L, B]."""
+    """Share of the demanded bandwidth (words per cycle and instance, [L, B]) that each level provides, [L, B]."""
     xp = array_namespace(read)
     shares = [xp.ones_like(level) for level in read]
     for wanted, limit in through_ports(read, write, machine):
         for level, limited in enumerate((limit < UNLIMITED).any(axis=-1).tolist()):
             if limited:
-                # divided by at least `allowed`, so that an idle level divides nothing by 0
+                # the divisor is at least `allowed`, so that an idle level is not divided by 0
                 allowed = in_namespace(xp, limit[level]) * xp.ones_like(wanted[level])
                 shares[level] = xp.minimum(shares[level], allowed / xp.maximum(wanted[level], allowed))
     return xp.stack(shares)
@@ -114,13 +114,13 @@ def through_ports(reads: Any, writes: Any, memory: Machine | StorageLevel) -> tu
 
 
 def narrowest_port(writes: bool, machine: Machine) -> np.ndarray:
-    """Words per cycle and instance through the narrowest port that reads, or reads and writes, go through, [L]."""
+    """Words per cycle and instance through the narrowest port of reads or, if `writes`, of reads and writes, [L]."""
     limits: np.ndarray = np.min([limit for words, limit in through_ports(True, writes, machine) if words], axis=0)
     return limits[:, 0]
 
 
 def used_clusters(laid_out: Array, machine: Machine) -> Array:
-    """Clusters of each level that work: as many as there are instances laid out, [L, ...], at most all clusters."""
+    """Clusters in use of each level: one per instance laid out, [L, ...], at most all clusters."""
     xp = array_namespace(laid_out)
     return xp.minimum(laid_out, in_namespace(xp, machine.clusters) * xp.ones_like(laid_out[0]))
 

@@ -1,4 +1,4 @@
-"""The evaluation of a batch of mappings: the pipeline that all models share, and the numbers of `timeloop-model`.
+"""The evaluation of a batch of mappings: the steps that all models share, and the numbers of `timeloop-model`.
 
 Tests compare every count, cycle and rejection with recorded runs of the real program
 (`tests/model/test_recorded_timeloop.py`).
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.model.sparse_tiles import StoredTile
 
 WORTH_A_THREAD = 1024
-"""Mappings below which the start of another thread costs more than the thread saves."""
+"""Least mappings for another thread: with fewer, its start costs more than it saves."""
 
 
 def _nearest(values: np.ndarray) -> np.ndarray:
@@ -55,24 +55,24 @@ EXACT = Rounding(nearest=_nearest, down=np.floor, up=np.ceil)
 """Timeloop's rounding of counts, vector accesses and cycles."""
 
 UNROUNDED = Rounding(nearest=lambda counts: counts, down=lambda counts: counts, up=np.ceil)
-"""Counts as they are on average over instances; vector accesses and cycles are whole all the same."""
+"""No rounding of counts, which are averages over instances; vector accesses and cycles are still rounded up."""
 
 MOST_CALLS = _kernel.MOST_CALLS
-"""Steps of a walk through residual factors; longer ones are refused. Timeloop has no such limit."""
+"""Most steps of a walk through residual factors; longer walks are refused. Timeloop has no such limit."""
 
 
 @dataclass(frozen=True)
 class NestEvaluation:
-    """Results that every model of a batch has; see the classes named for axes and units."""
+    """Results of every model for a batch; see the classes of the fields for axes and units."""
 
     tile: Tiles     # Boxes and sizes of tiles, instances in use and compute cycles
     counts: Counts  # Reads, fills and updates of every level
-    price: Callable[[], Cost]  # Works `cost` out
+    price: Callable[[], Cost]  # Computes `cost`
 
     @cached_property
     def cost(self) -> Cost:
-        """Cycles, and energy without interconnects; those of a sparse design need none of the dense one."""
-        with np.errstate(divide="ignore", invalid="ignore"):  # counts of illegal mappings may be no numbers
+        """Cycles, and energy without interconnects; computed on demand, as sparse designs do not need it."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # counts of illegal mappings may be nan
             return self.price()
 
 
@@ -82,13 +82,13 @@ class Evaluation(NestEvaluation):
 
     nest: Nest                              # The mappings
     held: Array                             # [L, T, B]. Whether the level holds the data space: it keeps it, and
-                                            # Timeloop does not forget that (`access_counts.holding`)
+                                            # Timeloop does not forget it there (`access_counts.holding`)
     raw: Delivery                           # Traffic over every boundary as if every level kept every data space
-    tally: Delivery                         # Traffic after levels that bypass a data space have handed theirs outwards
-    network: InterconnectUse | None = None  # Traffic of the interconnects; None where it was not asked for and none of
+    tally: Delivery                         # Traffic after levels that bypass a data space have passed theirs outwards
+    network: InterconnectUse | None = None  # Traffic of the interconnects; None if it was not requested and none of
                                             # them costs energy
-    checks: Sequence[LegalityCheck] = ()    # All limits in Timeloop's order, none in the smooth model; the numbers of
-                                            # mappings that break one mean nothing
+    checks: Sequence[LegalityCheck] = ()    # All limits in Timeloop's order, none in the smooth model; numbers of
+                                            # illegal mappings have no meaning
 
     @cached_property
     def legal(self) -> np.ndarray:
@@ -113,8 +113,8 @@ class Evaluation(NestEvaluation):
 class SparseEvaluation(Evaluation):
     """All results of one mapping on a sparse design (`sparse_accesses.evaluate_sparse`).
 
-    Counts stay the dense ones; what happens to them is told below by kind, over the whole run, accesses per instance, 0
-    where nothing is kept. Axes as in `sparse_accesses.py`.
+    Counts remain the dense ones. The fields here split them by kind, over the whole run, in accesses per instance, 0
+    where a data space is not kept. Axes as in `sparse_accesses.py`.
     """
 
     columns: tuple[AnyMapping[int, StoredTile], ...]  # For every data space its tiles by level
@@ -130,17 +130,17 @@ class SparseEvaluation(Evaluation):
     wrapped: np.ndarray             # [L, T]. Whether some count is negative
     addresses: np.ndarray           # [L, T]. Addresses generated per cluster
     format_shares: np.ndarray       # [3, L, T]. Shares of metadata in reads and writes together, in reads, in writes
-    computes: tuple[int, int, int]  # Computes by kind, all units together. Computes of which no operand exists are in
-                                    # none of them
+    computes: tuple[int, int, int]  # Computes by kind, all units together, without computes of which no operand
+                                    # exists
 
 
 def evaluate_with(layer: PreparedLayer, nest: Nest, tile: Tiles, raw: Delivery, rounding: Rounding,
                   active: Active) -> Evaluation:
     """Bypass, accesses and cost of a batch of nests.
 
-    The exact and the smooth evaluation differ in the tally `raw` of every boundary before bypassing (whatever slides,
-    is shared, or hops between neighbours), and in the rounding; the tiles of a batch with residuals have the instances
-    in use on average. `active` has the loops that may differ from 1. Energy is without interconnects, and no
+    The exact and the smooth evaluation differ in the tally `raw` of every boundary before bypassing (windows that slide
+    or are shared, links between neighbours), and in the rounding. Tiles of a batch with residual factors have the
+    average instances in use. `active`: the loops that may exceed 1. Energy is without interconnects, and no
     limits are checked.
     """
     held = holding(nest, layer.reuse)
@@ -154,14 +154,14 @@ def evaluate_with(layer: PreparedLayer, nest: Nest, tile: Tiles, raw: Delivery, 
 def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> tuple[Delivery, np.ndarray, np.ndarray]:
     """Counts the traffic of a batch as Timeloop does, as if every level kept every data space, in compiled code.
 
-    Without residuals in closed forms where they hold; elsewhere by the walk of sliding windows
-    (`kernel/window_walk.hpp`) and receiver by receiver (`kernel/receivers.hpp`). With residuals by a walk through the
-    loops (`kernel/residual_walk.hpp`). `with_hops` also counts the hops of every fan-out (else 0), and windows in full
-    below levels that bypass the data space: bypassing rescales their words, not their hops.
+    Without residual factors by closed forms where these hold; elsewhere by the walk of sliding windows
+    (`kernel/window_walk.hpp`) and receiver by receiver (`kernel/receivers.hpp`). With residual factors by a walk
+    through the loops (`kernel/residual_walk.hpp`). `with_hops` also counts the hops of every fan-out (else 0), and
+    windows in full below levels that bypass the data space: bypassing rescales their words, not their hops.
 
-    Returns the tally of every boundary, of as many kinds as some mapping needs; the words that one receiver below each
-    boundary asks for over the whole run, [L, T, B], 0 with residuals; and steps of the walks through loops with
-    residuals, [B], 0 without.
+    Returns the tally of every boundary, with as many kinds as any mapping needs; the demand of one receiver below each
+    boundary in words, [L, T, B], 0 with residual factors; and the steps of walks through loops with residual factors,
+    [B], 0 without.
     """
     wanted, words, multicast, scatter, hop_words, links, calls = _kernel.traffic(layer.compiled, nest_arrays(nest),
                                                                                  with_hops)
@@ -172,15 +172,15 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
                   rounding: Rounding = EXACT) -> Evaluation:
     """Evaluates one batch, as `timeloop-model` does.
 
-    `details`: count the hops of every interconnect, priced or not, as `stats.stats_of` needs them. `room`: words that
-    may be filled where tensors of other layers lie already. `rounding`: `UNROUNDED` gives the numbers of a batch with
-    residuals without Timeloop's faults: instances and receivers are averages in use, no access is rounded, and
-    multiply-accumulates are the problem's. Illegal mappings have results, too, which mean nothing with residuals.
+    `details`: count the hops of every interconnect, priced or not, for `stats.stats_of`. `room`: words that tensors of
+    other layers leave. `rounding`: `UNROUNDED` gives the numbers of a batch with residual factors without
+    Timeloop's faults: instances and receivers are averages in use, no access is rounded, and multiply-accumulates are
+    those of the problem. Illegal mappings have results, too, without meaning if they have residual factors.
     """
     with_hops = details or layer.network_priced
     active = active_parts(nest)
     raw, _, calls = exact_traffic(layer, nest, with_hops)
-    if nest.residual and rounding is UNROUNDED:  # a share that is no whole number must not depend on the batch
+    if nest.residual and rounding is UNROUNDED:  # fractional shares must not depend on the batch
         active = all_active(nest)
     tile = tiles(nest, layer.projection, active)
     if nest.residual:
@@ -190,7 +190,7 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
         else:
             tile = replace(tile, computes=np.full(nest.batch, float(layer.problem.computes)))
             raw = replace(raw, fan=receivers[:, None])
-    # A bypassed level divides by a traffic of 0 where nothing is kept; such columns are illegal.
+    # A bypassed level divides by a traffic of 0 if no level keeps the data space; such columns are illegal.
     with np.errstate(divide="ignore", invalid="ignore"):
         found = evaluate_with(layer, nest, tile, raw, rounding, active)
         network = interconnect_use(layer.interconnects, layer.projection, found.held, found.tally, found.counts,
@@ -227,9 +227,9 @@ def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | No
           sparse: _kernel.SparseTables | None = None) -> Scores:
     """Cycles, energy and legality of a batch of any size, by the compiled kernel.
 
-    The results do not depend on `threads`, which share the batch; see `evaluate_nest` for `room`.
-    `sparse`: the design's treatment of zeros (`sparse_design.SparseDesign.compiled`), where the room is the whole
-    capacity. Scores are in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
+    `threads` share the batch, without effect on the results; `room`: as in `evaluate_nest`.
+    `sparse`: the design's treatment of zeros (`sparse_design.SparseDesign.compiled`), with the whole capacity as
+    room. Scores are in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
     """
     batch = nest.batch
     out = np.empty((5, batch))

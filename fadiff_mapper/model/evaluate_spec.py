@@ -24,13 +24,13 @@ def found_mapping(spec: Spec, nest: Nest) -> Mapping:
 
 
 def layer_of(spec: Spec) -> PreparedLayer:
-    """The spec's problem on its architecture, with the reuse that its constraints leave on, for many evaluations."""
+    """The problem of a spec on its architecture, prepared for evaluations, with the reuse that constraints allow."""
     left_on = with_reuse(Mapping((NOTHING_OFF,) * len(spec.arch.levels)), spec.constraints)
     return prepare_layer(spec.arch, spec.problem, spec.tables, reuse_of(left_on, spec.problem.dataspace_names()))
 
 
 KnownLayers = dict[Hashable, tuple[Spec, PreparedLayer]]
-"""The last layer of every shape of problem that was prepared, with the spec that it was made from."""
+"""The last layer of every shape of problem that was prepared, with its spec."""
 
 
 def layers_of(specs: Sequence[Spec]) -> list[PreparedLayer]:
@@ -45,8 +45,8 @@ def layers_of(specs: Sequence[Spec]) -> list[PreparedLayer]:
 def shared_layer(spec: Spec, known: KnownLayers) -> PreparedLayer:
     """The layer of `layer_of`, with the constants of a known layer that differs only in its bounds.
 
-    `known` has the layers prepared before; the new layer replaces a known one of its shape that it can share nothing
-    with.
+    `known`: the layers prepared before; the new layer replaces a layer of its shape that cannot share constants with
+    it.
     """
     def switched_off(spec: Spec) -> list[tuple[frozenset[str], ...]]:
         return [(level.temporal.no_reuse, level.spatial.no_reuse, level.spatial.no_link_transfer,
@@ -55,7 +55,7 @@ def shared_layer(spec: Spec, known: KnownLayers) -> PreparedLayer:
     shape = spec.problem.dimensions, spec.problem.dataspaces
     if shape in known:
         other, layer = known[shape]
-        # native: the attributes that no count depends on, such as areas
+        # `native` holds attributes without effect on counts, such as areas
         same_design = spec.arch is other.arch or (spec.arch == other.arch and spec.arch.native == other.arch.native)
         if same_design and spec.tables == other.tables and switched_off(spec) == switched_off(other):
             return layer.resized(spec.problem)
@@ -65,7 +65,7 @@ def shared_layer(spec: Spec, known: KnownLayers) -> PreparedLayer:
 
 
 def is_sparse(spec: Spec) -> bool:
-    """Whether the input says anything about zeros: densities, or sparse optimizations."""
+    """Whether the input has densities or sparse optimizations."""
     return spec.sparse is not None or bool(spec.problem.densities)
 
 
@@ -76,7 +76,7 @@ def evaluate(spec: Spec) -> Stats:
         spec: Architecture, problem, mapping and energies, as from `fadiff_mapper.load`.
 
     Returns:
-        The statistics of the mapping; with split counts where the input speaks of densities or sparse optimizations.
+        The statistics of the mapping; with split counts if the input has densities or sparse optimizations.
 
     Raises:
         InvalidMapping: Timeloop would reject the mapping; the error has the level and the reason.
@@ -90,8 +90,8 @@ def evaluate(spec: Spec) -> Stats:
 def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
     """The statistics of a mapping of the spec's problem onto its architecture; a mapping in the input is ignored.
 
-    Raises InvalidMapping where Timeloop would reject it, or the walk through its residual factors is too long,
-    FadiffError where Timeloop aborts on it.
+    Raises InvalidMapping if Timeloop would reject the mapping, or the walk through its residual factors is too long,
+    FadiffError if Timeloop aborts on it.
     """
     sparse = is_sparse(spec)
     if sparse and mapping.imperfect:
@@ -111,9 +111,9 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
 def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests: Sequence[Nest]) -> list[Stats]:
     """The statistics of one mapping of each of many problems; dense layers that share their constants make one batch.
 
-    `nests` has for each problem a mapping within its constraints, a nest of one row; the `layers` of `layers_of` are
-    not used where the input says anything about zeros. Statistics are in the order of the problems, equal to the
-    results of `evaluate_mapping`. Raises InvalidMapping where Timeloop would reject a mapping.
+    `nests`: for each problem a mapping within its constraints, a nest of one row; `layers`: from `layers_of`, not used
+    for inputs with densities or sparse optimizations. Statistics are in the order of the problems, equal to the results
+    of `evaluate_mapping`. Raises InvalidMapping if Timeloop would reject a mapping.
     """
     found: dict[int, Stats] = {}
     batches: dict[Hashable, list[int]] = {}
@@ -124,7 +124,7 @@ def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests
             batches.setdefault((id(layer.compiled), nest.residual), []).append(index)
     for batch in batches.values():
         evaluation = evaluate_nest(layers[batch[0]], joined([nests[index] for index in batch]), details=True)
-        origins: dict[int, Any] = {}  # by tables, which are equal in their numbers, but maybe from other places
+        origins: dict[int, Any] = {}  # by tables, which have equal numbers but perhaps other origins
         for row, index in enumerate(batch):
             if not evaluation.legal[row]:
                 raise rejection(violations(evaluation.checks, row))

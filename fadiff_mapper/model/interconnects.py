@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 INWARDS, OUTWARDS, BOTH_WAYS = 1, 2, 3
 """Directions of an interconnect, by Timeloop's codes: words inwards, partial sums outwards, both."""
 ANY_NUMBER = 0
-"""Stands for any number of receivers in `PricedInterconnect.transfers`."""
+"""Key of `PricedInterconnect.transfers` for all numbers of receivers without an entry."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class PricedInterconnect:
     name: str                                   # Its own name, or "OUTER <==> INNER" of the levels that it connects
     kind: str                                   # "Legacy" (wires), "ReductionTree" or "SimpleMulticast"
     level: int                                  # The level outside it
-    ways: int                                   # Its directions, one of the codes above. Timeloop counts the words of
-                                                # both on either one
-    reduces: bool                               # Whether partial sums cross it once; else they travel inwards once more
-                                                # to be added there
+    ways: int                                   # Its directions, one of the codes above; Timeloop counts the words
+                                                # of both directions even on an interconnect with one
+    reduces: bool                               # Whether partial sums are added on the way and cross it once; else they
+                                                # travel inwards once more to be added there
     hop: float                                  # Per word and hop
     router: float                               # Per word and router
     ingress: float                              # Per word that enters
@@ -52,10 +52,10 @@ class PricedInterconnect:
 
 
 def priced_interconnects(arch: Architecture, problem: Problem, tables: Tables) -> tuple[PricedInterconnect, ...]:
-    """All interconnects, innermost first; two below a level with one for each direction.
+    """All interconnects, innermost first; below a level with one interconnect for each direction there are two.
 
-    `tables` give the energies of multicasts, and areas, from which the length of a hop follows where none is stated.
-    Raises SpecError where the ERT prices a multicast in a way that Timeloop refuses.
+    `tables`: energies of multicasts, and areas, which give the length of a hop if none is stated.
+    Raises SpecError if the ERT prices a multicast in a way that Timeloop refuses.
     """
     found = list[PricedInterconnect]()
     units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
@@ -71,7 +71,7 @@ def priced_interconnects(arch: Architecture, problem: Problem, tables: Tables) -
     for i, level in enumerate(arch.levels):
         reduces = level.interconnect.reduction_supported
         named = [noc for noc in arch.named_interconnects if i in (noc.inwards, noc.outwards)]
-        # a single interconnect inwards serves both ways
+        # an interconnect inwards serves both ways if there is no other
         ways = INWARDS if any(noc.outwards == i for noc in named) else BOTH_WAYS
         for noc in named:
             own = BOTH_WAYS if noc.inwards == noc.outwards else ways if noc.inwards == i else OUTWARDS
@@ -97,7 +97,7 @@ def _wires(name: str, kind: str, level: int, ways: int, reduces: bool, wires: In
 
 
 def _transfers(noc: NamedInterconnect, dataspace: str, tables: Tables) -> dict[int, float]:
-    """pJ of a word of a data space by its number of receivers; numbers that no entry names cost nothing."""
+    """pJ of a word of a data space by its number of receivers; numbers without an entry cost nothing."""
     action = f"{noc.action}_{dataspace}" if noc.per_dataspace else noc.action
     entries = [entry for table in tables.ert if component_name(table.component) == noc.name
                for entry in table.entries if entry.action == action]
@@ -115,7 +115,7 @@ def _transfers(noc: NamedInterconnect, dataspace: str, tables: Tables) -> dict[i
 
 
 WRAP = 2.0 ** 64
-"""Timeloop adds reductions up in whole numbers of 64 bits without sign."""
+"""Timeloop counts reductions in 64-bit unsigned integers, which wrap at this number."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class InterconnectUse:
 
     words: np.ndarray         # [K, N, T, B]. Ingresses per kind of transfer, a multicast word counted once, per
                               # instance of the level
-    sent: np.ndarray          # [K, N, T, B]. Whether there is such a kind; a level that cannot reduce may leave no
+    sent: np.ndarray          # [K, N, T, B]. Whether the kind occurs, even if a level that cannot reduce leaves no
                               # words of it
     hops: np.ndarray          # [N, T, B]. Average hops of an ingress
     reductions: np.ndarray    # [N, T, B]. Additions of partial sums on the way, per instance of the level; 0 for
@@ -132,8 +132,8 @@ class InterconnectUse:
     energy: np.ndarray        # [N, T, B]. pJ of wires, routers, ingresses and transfers, per instance of the level
     link_energy: np.ndarray   # [N, T, B]. pJ of transfers between neighbouring receivers, per instance of the level
     adder_energy: np.ndarray  # [N, T, B]. pJ of additions in a reduction tree, per instance of the level
-    spent: np.ndarray         # [N, T, B]. pJ that Timeloop counts: of all instances, but of one instance for a
-                              # reduction tree
+    spent: np.ndarray         # [N, T, B]. pJ as Timeloop counts it: of all instances, for a reduction tree only of
+                              # one
     total: np.ndarray         # [B]. pJ of all interconnects, the sum of `spent`
 
 
@@ -141,10 +141,10 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
                      tally: Delivery, counts: Counts, instances: np.ndarray) -> InterconnectUse:
     """Traffic and energy of the interconnects from the tally after bypassing.
 
-    Where a level cannot reduce, its partial sums travel back as well, all but the first of each word of its partition:
-    2 * words - partition. Hops were counted before bypassing, which changes the words, not the sum of words times hops.
-    Outside the outermost level that keeps a data space nothing travels. `tally` is the traffic after bypassing, with
-    hops; `counts` has the words that one instance is responsible for; `instances` [L, B] are in use. Where tensors have
+    If a level cannot reduce, its partial sums travel back, too, except the first of each word of its partition: 2 *
+    words - partition. Hops are counted before bypassing, which changes words but not the sum of words times hops. No
+    words travel outside the outermost level that keeps a data space. `tally`: the traffic after bypassing, with hops;
+    `counts`: for the words that one instance is responsible for; `instances`: instances in use, [L, B]. If tensors have
     bits of their own, a word costs its share of a word of the level outside.
     """
     assert tally.hop_words is not None
@@ -163,12 +163,12 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
             words[:, n, t] = np.where(sums > 0, 2 * sums - first, sums)
     total, present = words.sum(axis=0), words > 0
     hop_words[:, trees] = (np.floor(np.log2(multicast)) * 0.5 * words)[:, trees]
-    travelled = (hop_words * present).sum(axis=0)  # a kind of which 2 * words - partition leaves nothing has no hops
+    travelled = (hop_words * present).sum(axis=0)  # a kind with 2 * words - partition = 0 has no hops
     summed = written & np.array([noc.ways != INWARDS for noc in interconnects])[:, None]
     reductions, routers = np.zeros_like(total), np.zeros_like(total)
-    for kind in range(len(words)):  # Timeloop adds these up in integers, so every partial sum is truncated
+    for kind in range(len(words)):  # Timeloop adds integers, so every intermediate sum is truncated
         added = np.trunc(reductions + (multicast[kind] - 1) * words[kind] * summed[..., None])
-        # Without sign: less than nothing wraps, and the processor makes 0 of the sum that follows, beyond 64 bits.
+        # Unsigned 64-bit integers: negative sums wrap, and the processor makes 0 of sums beyond 64 bits.
         reductions = np.where(added < 0, added + WRAP, np.where(added >= WRAP, 0, added))
         each = np.where(present[kind], 1 + np.floor(hop_words[kind] / np.where(present[kind], words[kind], 1)), 0)
         routers = np.floor(routers + each * words[kind])
@@ -176,7 +176,7 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
                                            dtype=np.float64).T[..., None, None]
     energy = travelled * hop + routers * router + total * ingress
     for n, noc in enumerate(interconnects):
-        # of the words with the most receivers the last ones: Timeloop loses the others; kinds ascend by receivers
+        # the last words with the most receivers count: Timeloop loses the others; kinds ascend by receivers
         for space, of in enumerate(noc.transfers if multicasts[n] else ()):
             energy[n, space] = 0.0
             for sent_to, own in zip(multicast[:, n, space], words[:, n, space], strict=True):
@@ -191,16 +191,16 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
     if counts.words is not None:
         share = (counts.words.transferred / counts.words.per)[levels]
         energy, links, adders, spent = energy * share, links * share, adders * share, spent * share
-    # one by one: the order in which an array's own sum adds depends on its shape, and so would the last bit
+    # one by one: NumPy's own order of additions, and so the last bit, would depend on the shape
     everything = sum(spent.reshape(-1, spent.shape[-1]))
     hops = np.where(total > 0, travelled / np.where(total > 0, total, 1), 0)
     return InterconnectUse(words, sent, hops, reductions, energy, links, adders, spent, everything)
 
 
 def interconnect_faults(layer: PreparedLayer, use: InterconnectUse, instances: list[int], row: int) -> Iterator[str]:
-    """Sentences on faults in Timeloop's count of user-defined networks that change the energy of the mapping in a row.
+    """Sentences on Timeloop's faults in counting user-defined networks, if they change the energy of a mapping.
 
-    `instances`: of every level in use.
+    `row`: the mapping; `instances`: instances in use of every level.
     """
     named = {noc.name for noc in layer.arch.named_interconnects}
     for number, noc in enumerate(layer.interconnects):

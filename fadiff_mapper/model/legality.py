@@ -1,8 +1,8 @@
 """Limits of an architecture that a mapping may break, in Timeloop's words and in Timeloop's order.
 
 Timeloop checks cumulative products of spatial factors and sums of kept tiles, level by level from the innermost; a
-single fan-out may be oversubscribed where one further out is not used up. Fused groups give part of a memory to
-tensors that stay there; `Room` says how much is left for a mapping.
+single fan-out may be exceeded if a fan-out further out is not used up. Fused groups give part of a memory to
+resident tensors; `Room` has the rest.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from fadiff_mapper.model.tiles import Tiles
 NOWHERE = "one of the tensors is bypassed in all storage levels"
 
 MOST_RECEIVERS = _kernel.MOST_RECEIVERS
-"""Instances below one instance of a level that a mapping may use: where their places matter they are counted one by
+"""Most instances that a mapping may use below one instance of a level: if their places matter, they are counted one by
 one (`kernel/receivers.hpp`). Timeloop has no such limit; machines have a few thousand."""
 
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken limit of one mapping; attributes as in `LegalityCheck`, with the sentence that Timeloop prints."""
+    """One broken limit of one mapping, with fields as in `LegalityCheck` and the sentence that Timeloop prints."""
 
     constraint: str
     level: str
@@ -44,8 +44,8 @@ class LegalityCheck:
 
     constraint: str     # Key of the limit in `reason`
     level: str          # Name of the storage level, or of the arithmetic
-    amount: np.ndarray  # [B]. Words or instances that each mapping asks for
-    limit: float        # Words or instances that there are
+    amount: np.ndarray  # [B]. Words or instances that each mapping needs
+    limit: float        # Available words or instances
     broken: np.ndarray  # [B]. Whether the mapping breaks the limit
 
     def reason(self, row: int) -> str:
@@ -70,11 +70,11 @@ class LegalityCheck:
 
 @dataclass(frozen=True)
 class Room:
-    """Words that a batch may fill in memories where something else lies already."""
+    """Words that a batch may fill in memories beside resident tensors."""
 
     words: np.ndarray    # [L, B]. Words of every level that may be filled
-    counted: np.ndarray  # [L, T, B]. Whether the tile of a data space needs these words; the others have their place in
-                         # the rest of the level
+    counted: np.ndarray  # [L, T, B]. Whether the tile of a data space needs these words; other tiles are resident
+                         # tensors with their own room
 
     def take(self, rows: Any) -> Room:
         """The room of some columns of the batch, by a slice or an index array."""
@@ -87,8 +87,8 @@ def limits(nest: Nest, needed: np.ndarray, tile: Tiles, arch: Architecture, room
 
     First whether every data space is kept somewhere, then instances of the arithmetic, then for each level from the
     innermost its capacity, least utilization and instances, and last the fan-outs, which Timeloop does not check, see
-    `MOST_RECEIVERS`. `needed` [L, T, B] are the words that tiles take, 0 where none is kept. `room` is smaller where
-    tensors of other layers lie. `metadata` [L, B] are bits on a sparse design; a level with a size limits them, too.
+    `MOST_RECEIVERS`. `needed` [L, T, B]: the words that tiles take, 0 where not kept. `room`: what resident tensors of
+    other layers leave. `metadata` [L, B]: bits on a sparse design; a level with a size limits them, too.
     """
     def limit(constraint: str, level: str, amount: np.ndarray, most: float) -> None:
         checks.append(LegalityCheck(constraint, level, amount, most, amount > most))
@@ -103,7 +103,7 @@ def limits(nest: Nest, needed: np.ndarray, tile: Tiles, arch: Architecture, room
             if unit.usable is not None:
                 words = needed[index].sum(axis=0)
                 least = unit.usable * unit.min_utilization
-                # The tile must fit by itself, and its counted part beside the words that reside there.
+                # The tile must fit by itself, and its counted part beside resident tensors.
                 limit("capacity", unit.name, words if room is None else np.maximum(
                     words, (needed[index] * room.counted[index]).sum(axis=0)
                     + np.maximum(unit.usable - room.words[index], 0)), unit.usable)
@@ -127,10 +127,10 @@ def untouched_sums(projection: Projection, arch: Architecture, nest: Nest, held:
     """Checks whether fewer words of an output come up to a level, from below and from neighbours, than its partition
     has.
 
-    Timeloop ends on an assertion there, before any other check, so these checks go to the head of `limits`. Words may
-    be missing with residuals, or where tiles leave holes or overlap, such as a transposed convolution's: some rank has
-    several terms or a coefficient above 1, or some dimension moves several ranks. There are no checks of usual layers.
-    `tally` is the traffic after bypassing, `partition` [L, T, B] the words that one of the `instances` [L, B] in use is
+    If so, Timeloop ends on an assertion before any other check, so these checks come first in `limits`. Words may be
+    missing with residual factors, or if tiles leave holes or overlap, as in a transposed convolution: some rank has
+    several terms or a coefficient above 1, or some dimension moves several ranks. Usual layers have no such checks.
+    `tally`: the traffic after bypassing; `partition` [L, T, B]: the words that one of the `instances` [L, B] in use is
     responsible for.
     """
     checks: list[LegalityCheck] = []
@@ -146,15 +146,15 @@ def untouched_sums(projection: Projection, arch: Architecture, nest: Nest, held:
 
 
 def violations(checks: Sequence[LegalityCheck], row: int) -> list[Violation]:
-    """The limits that the mapping in column `row` breaks, the one that Timeloop reports first at the head."""
+    """The limits that the mapping in column `row` breaks, in Timeloop's order of reporting."""
     return [Violation(check.constraint, check.level, float(check.amount[row]), check.limit,
                       check.reason(row)) for check in checks if check.broken[row]]
 
 
 def rejection(broken: list[Violation]) -> InvalidMapping:
-    """The error of `timeloop-model` for a mapping that breaks limits: it blames the first one's level.
+    """The error of `timeloop-model` for a mapping that breaks limits: it names the level of the first broken limit.
 
-    The level's sentence on the tile and its first one on instances run together, as Timeloop prints them.
+    The level's sentence on the tile and its first sentence on instances run together, as Timeloop prints them.
     """
     first = broken[0]
     same_level = [v for v in broken[1:] if v.level == first.level and v.constraint in ("instances", "x", "y")]

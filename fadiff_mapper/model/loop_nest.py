@@ -38,9 +38,9 @@ class Nest:
     From the innermost loop outwards a level has its spatial loops (the fan-out below the level), then its temporal
     loops. A factor of 1 is no loop, wherever the order lists its dimension.
 
-    A factor f with residual r means runs of f iterations, of which the very last run has r: where every loop of
+    A factor f with residual r means runs of f iterations, of which the very last has r: the run in which every loop of
     the same dimension further out is in its last iteration. So five points on tiles of two are a factor 3 outside a
-    factor 2 with the residual 1. Such a nest is one of more points, cut off at the end.
+    factor 2 with the residual 1. Such a nest is a nest of more points, cut off at the end.
     """
 
     temporal: Array              # [L, D, B]. Factors of the temporal loops
@@ -52,7 +52,7 @@ class Nest:
     spatial_order: Array         # [L, D, B]. Dimension indices of the spatial loops, innermost first on each axis
     temporal_last: Array = None  # [L, D, B]. Iterations of the last run of each temporal loop; None: no loop has a
                                  # residual
-    spatial_last: Array = None   # [L, D, B]. The same for spatial loops; None where `temporal_last` is
+    spatial_last: Array = None   # [L, D, B]. The same for spatial loops; None if `temporal_last` is None
 
     @property
     def batch(self) -> int:
@@ -68,7 +68,7 @@ class Nest:
 
     @property
     def residual(self) -> bool:
-        """Whether last runs may be shorter than the others."""
+        """Whether last runs may be shorter than other runs."""
         return self.temporal_last is not None
 
 
@@ -80,9 +80,9 @@ def nest_arrays(nest: Nest) -> tuple[Array, ...]:
 
 @dataclass(frozen=True)
 class Active:
-    """The parts of a nest that do something in at least one column of a batch.
+    """The parts of a nest that have an effect in at least one column of a batch.
 
-    The equations skip everything else: a loop that has factor 1 in all columns changes no result.
+    The equations skip all other parts: a loop of factor 1 in all columns changes no result.
     """
 
     temporal: np.ndarray  # [L, D]. Whether some temporal factor exceeds 1
@@ -92,13 +92,13 @@ class Active:
 
 
 def all_active(nest: Nest) -> Active:
-    """The `Active` of a nest of which nothing may be left out."""
+    """The `Active` of a nest with all loops and traffic included."""
     loops, kept = np.ones(nest.temporal.shape[:2], dtype=np.bool_), np.ones(nest.keep.shape[:2], dtype=np.bool_)
     return Active(loops, loops, kept)
 
 
 def active_parts(nest: Nest) -> Active:
-    """The loops and kept data spaces that a NumPy batch makes use of."""
+    """The loops above 1 and the kept data spaces of a NumPy batch."""
     return Active((nest.temporal > 1).any(axis=-1), (nest.spatial > 1).any(axis=-1), nest.keep.any(axis=-1))
 
 
@@ -163,12 +163,12 @@ def unpack(nest: Nest, row: int, problem: Problem) -> Mapping:
 
 
 def cut_off(nest: Nest, bounds: Sequence[float] | np.ndarray) -> Nest:
-    """Mappings of more points than there are, cut off at the bounds.
+    """Mappings of more points than the bounds, cut off at the bounds.
 
     The factors, any whole numbers from 1, decide the residuals: points are numbered in mixed radix, from the innermost
-    loop outwards, and the digits of the last point are the residuals less one. Loops beyond the last point vanish, and
-    the outermost temporal loop takes the remaining points. The mappings cover the bounds [D] exactly; where the factors
-    divide the bounds, last runs are as long as the others.
+    loop outwards, and the digits of the last point are the residuals minus one. Loops beyond the last point vanish, and
+    the outermost temporal loop takes the remaining points. The mappings cover the bounds [D] exactly; if the factors
+    divide the bounds, last runs are as long as other runs.
     """
     left = np.repeat(np.asarray(bounds, dtype=np.float64)[:, None], nest.batch, axis=1)
     whole = {name: np.empty_like(nest.temporal) for name in ("temporal", "spatial")}
@@ -183,7 +183,7 @@ def cut_off(nest: Nest, bounds: Sequence[float] | np.ndarray) -> Nest:
 
 
 def without_lasts(nest: Nest) -> Nest:
-    """The nest as a dense one where no last run is shorter than the others; else itself."""
+    """The nest as a dense one if no last run is shorter than others; else itself."""
     if nest.residual and (nest.temporal_last == nest.temporal).all() and (nest.spatial_last == nest.spatial).all():
         return replace(nest, temporal_last=None, spatial_last=None)
     return nest
@@ -202,7 +202,7 @@ class Projection:
 
     @cached_property
     def adding(self) -> np.ndarray:
-        """Whether loops over a dimension may add up words of an output, [T, D]; none adds up words of an operand."""
+        """Whether loops over a dimension may add up words of an output, [T, D]; never words of an operand."""
         adding = ~self.relevant
         for t, written in enumerate(self.read_write):
             adding[t, list(self.shared_dims(t))] = True

@@ -26,7 +26,7 @@ UNLIMITED = _kernel.UNLIMITED
 class Machine:
     """An architecture as constants for array work.
 
-    Where every column of a batch has a machine of its own, as in `gradient.hardware_descent`, the constants are torch
+    If every column of a batch has a machine of its own, as in `gradient.hardware_descent`, the constants are torch
     tensors, and their axis of length 1 is the batch.
     """
 
@@ -37,22 +37,22 @@ class Machine:
     update: Array                  # [L, 1]. pJ per vector write of outputs from below
     leak: Array                    # [L, 1]. pJ of leakage per cycle and instance
     addr_gen: Array                # [L, 1]. pJ per generated address
-    read_bandwidth: Array          # [L, 1]. Words per cycle and instance; `UNLIMITED` where there is no limit
-    write_bandwidth: Array         # [L, 1]. The same for fills and updates together
-    shared_bandwidth: Array        # [L, 1]. The same for reads, fills and updates together
-    bandwidth_scale: np.ndarray    # [L, T, 1]. Factor on the bandwidth that a data space asks for
+    read_bandwidth: Array          # [L, 1]. Words per cycle and instance; `UNLIMITED` without a limit
+    write_bandwidth: Array         # [L, 1]. Words per cycle and instance for fills and updates together
+    shared_bandwidth: Array        # [L, 1]. Words per cycle and instance for reads, fills and updates together
+    bandwidth_scale: np.ndarray    # [L, T, 1]. Factor on the demanded bandwidth of a data space
     compute_energy: Array | float  # pJ per multiply-accumulate
     network_latency: float         # Cycles to fill and drain all interconnects
     gate: tuple[int, ...]          # For each level the index of the level whose instances are its power gates
     gated: Array                   # [L, 1]. Instances of each level behind one power gate
-    # [3, L, T, 1]. Words of each level that an element of each data space takes, and that a partial sum takes, both as
-    # whole numbers over the third; None: one word each
+    # [3, L, T, 1]. Words of each level that an element of each data space takes, and that a partial sum takes: both are
+    # whole numbers, divided by the third row; None: one word each
     element_words: np.ndarray | None = None
 
     def needed(self, size: Array) -> Array:
-        """Words of the levels that tiles of `size` [L, T, B] take, not rounded up to whole ones.
+        """Words of the levels that tiles of `size` [L, T, B] take, without rounding up.
 
-        The room of an output is that of its partial sums.
+        An output takes the room of its partial sums.
         """
         if self.element_words is None:
             return size
@@ -96,7 +96,7 @@ class WordEnergy(NamedTuple):
 
 
 def word_energy(machine: Machine) -> WordEnergy:
-    """The energy of a word where vector accesses use all words of their blocks and clusters share nothing."""
+    """The energy of a word if vector accesses use all words of their blocks and each cluster has one member in use."""
     return WordEnergy(machine.read / machine.block, machine.fill / machine.block, machine.update / machine.block)
 
 
@@ -111,7 +111,7 @@ NO_LIMIT = -1.0
 
 @dataclass(frozen=True)
 class PreparedLayer:
-    """One problem on one architecture with everything that is the same for all its mappings."""
+    """One problem on one architecture with all constants that its mappings share."""
 
     arch: Architecture
     problem: Problem                       # The problem (one layer)
@@ -123,7 +123,7 @@ class PreparedLayer:
 
     @cached_property
     def compiled(self) -> _kernel.Layer:
-        """The same constants for the compiled kernel, made once; those of the machine are numbers, no torch tensors."""
+        """The same constants for the compiled kernel, made once; constants of the machine must not be torch tensors."""
         arch, projection, machine, reuse = self.arch, self.projection, self.machine, self.reuse
         columns = {name: [float(value) for value in getattr(machine, name)[:, 0]] for name in (
             "clusters", "block", "read", "fill", "update", "leak", "read_bandwidth", "write_bandwidth",
@@ -154,7 +154,7 @@ class PreparedLayer:
             compute_energy=float(machine.compute_energy), network_latency=machine.network_latency)
 
     def resized(self, problem: Problem) -> PreparedLayer:
-        """The same dimensions and data spaces in other bounds, on which none of the constants depend."""
+        """The layer with other bounds, on which no constant depends."""
         other = replace(self, problem=problem)
         vars(other)["compiled"] = self.compiled  # the cached property of the copy
         return other
@@ -166,14 +166,14 @@ class PreparedLayer:
 
 
 def prepare_layer(arch: Architecture, problem: Problem, tables: Tables, reuse: Reuse | None = None) -> PreparedLayer:
-    """Resolves energies and lays out the constants that every evaluation of this layer needs.
+    """Resolves energies and computes the constants that every evaluation of this layer needs.
 
-    Timeloop's built-in energies replace missing entries of the tables; without `reuse` everything is reused, as in
+    Timeloop's built-in energies replace missing entries of the tables; without `reuse` there is full reuse, as in
     Timeloop.
     """
     levels, names = arch.levels, arch.level_names()
     energies = tuple(storage_energy(level, tables) for level in levels)
-    # Levels that refer to an interconnect by name wait for it, in place of the wires of their own attributes.
+    # Levels that name an interconnect wait for it, instead of for the wires of their own attributes.
     waits = sum(level.interconnect.fill_latency + level.interconnect.drain_latency for level in levels)
     for named in arch.named_interconnects:
         for below, latency in ((named.inwards, "fill_latency"), (named.outwards, "drain_latency")):

@@ -1,7 +1,7 @@
-"""Reuse that a mapping or constraints leave on: in time (tiles that stay), in space (multicast, links) and at a level.
+"""Reuse that a mapping or constraints allow: in time (tiles that stay), in space (multicast, links) and at a level.
 
-Timeloop reuses everything unless `no_reuse` names a data space: then every iteration of an outer loop sends the whole
-tile again (temporal), or every receiver of a fan-out is sent its own copy (spatial). Three more switches take one kind
+Timeloop reuses all data spaces unless `no_reuse` names one: then every iteration of an outer loop sends the whole tile
+again (temporal), or every receiver of a fan-out is sent its own copy (spatial). Three more switches turn off one kind
 of reuse each: `no_link_transfer` (words from neighbours), `rmw_first_update` (the first update of an output without a
 read), and `no_coalesce` (a word that a level holds for several uses inside it).
 """
@@ -28,12 +28,12 @@ class Reuse:
                                # level: the arithmetic holds nothing
     multicast: np.ndarray      # [L, T]. Whether receivers below a boundary that want the same words share one transfer;
                                # for outputs, whether their partial sums are added up on the way (spatial reduction)
-    linked: np.ndarray         # [L, T]. Whether receivers below a boundary may hand words on to a neighbour
-    first_written: np.ndarray  # [L, T]. Whether a level takes the first update of each word of an output as a plain
-                               # write; else it is filled and read for that one, too
-    coalesced: np.ndarray      # [L, T]. Whether a level holds words for several uses inside it; else all that its
-                               # receivers ask for comes from the next level further out, as if it were bypassed, and it
-                               # is read and filled for it all the same
+    linked: np.ndarray         # [L, T]. Whether receivers below a boundary may pass words on to a neighbour
+    first_written: np.ndarray  # [L, T]. Whether the first update of each word of an output is a plain write; else the
+                               # word is filled and read first
+    coalesced: np.ndarray      # [L, T]. Whether a level holds words for several uses inside it; else all words for its
+                               # receivers come from the next level further out, as with a bypass, but are also filled
+                               # into and read from the level
 
 
 def full_reuse(levels: int, dataspaces: int) -> Reuse:
@@ -42,7 +42,7 @@ def full_reuse(levels: int, dataspaces: int) -> Reuse:
 
 
 def reuse_of(mapping: Mapping, names: Sequence[str]) -> Reuse:
-    """The reuse that the directives of a mapping leave on; `names` are the data spaces of the problem in order."""
+    """The reuse that the directives of a mapping allow; `names`: the data spaces of the problem in order."""
     # The directive of level l concerns the tile of level l, which the receivers below boundary l + 1 hold.
     # The directive of the outermost level concerns no boundary and is left out.
     off = [[frozenset(names), *(level.no_temporal_reuse for level in mapping.levels[:-1])],
@@ -52,7 +52,7 @@ def reuse_of(mapping: Mapping, names: Sequence[str]) -> Reuse:
 
 
 def with_reuse(mapping: Mapping, constraints: Constraints) -> Mapping:
-    """The mapping with the reuse that the constraints switch off switched off in its directives, for writing it out."""
+    """The mapping with directives that switch off the reuse that constraints switch off, for writing it."""
     return Mapping(tuple(
         replace(level, no_temporal_reuse=limits.temporal.no_reuse, no_multicast=limits.spatial.no_reuse,
                 no_link_transfer=limits.spatial.no_link_transfer, rmw_first_update=limits.temporal.rmw_first_update,

@@ -1,14 +1,14 @@
-"""The differentiable cost model: the equations of the exact one, with closed forms for the rules that have no gradient.
+"""The differentiable cost model: the equations of the exact model, with closed forms for rules without a gradient.
 
-NumPy or torch alike. At integer factors the model differs from the exact evaluation in the rounding of counts and
-vector accesses, in the energy of interconnects, and where windows are handed on or shared in ways that the closed forms
-below do not follow. `fadiff-validate` measures the distance (row "smooth" of its table). Between integers nothing is
-promised: searches draw integers and follow the gradient there.
+It works on NumPy and torch arrays alike. At integer factors it differs from the exact evaluation in the rounding of
+counts and vector accesses, in the energy of interconnects, and where windows are passed on or shared in ways that the
+closed forms below do not follow. `fadiff-validate` measures the difference (row "smooth" of its table). Between
+integers nothing is guaranteed: searches draw integers and follow the gradient there.
 
 Windows that slide in time follow `kernel/window_walk.hpp`, windows that receivers share follow
 `kernel/receivers.cpp`. Both kernels count step by step and are the authority; `tests/model/test_closed_forms.py`
-says how often they agree. Every temporal loop moves the tile of a data space by its own step less one step of each loop
-inside, which start again. In Timeloop's way of counting the innermost loop that moves a tile brings new words only, and
+measures how often they agree. Every temporal loop moves the tile of a data space by its own step minus one step of each
+loop inside, which starts again. In Timeloop's counting the innermost loop that moves a tile brings only new words, and
 the tile remembers that loop's move before a step of any loop further out. So a step further out brings
 
     nothing               where the moves cancel: the tile stays
@@ -16,11 +16,11 @@ the tile remembers that loop's move before a step of any loop further out. So a 
     the whole tile        otherwise
 
 The choice among these cases has no derivative; the words have. A step that delivers as many words as the call before
-repeats it, so its words may be at a neighbour, but only if no loop further in lets calls pass that bring nothing.
-Receivers whose windows coincide are sent them together. Receivers side by side lie one step of a spatial loop apart:
-where a tile moves by that step, and the call before was as long, all but the last of them find their words at a
-neighbour. Not followed: receivers that find them in the next row where the mapping fills rows in part, and at a
-neighbour of the next turn of an outer spatial loop.
+repeats it, so its words may be at a neighbour, but only if no loop further in has calls that deliver nothing. Receivers
+whose windows coincide share one transfer. Neighbouring receivers are one step of a spatial loop apart: if a tile moves
+by this step, and the call before delivered as much, all receivers except the last find their words at a neighbour. Not
+followed: receivers that find words in the next row if the mapping fills rows in part, or at a neighbour in the next
+iteration of an outer spatial loop.
 
 Axes beside those of `access_counts.py`: N boundaries, S temporal loops (innermost first), R ranks.
 """
@@ -55,9 +55,9 @@ SMOOTH = Rounding(*[lambda values: values] * 3)
 
 
 def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = None) -> NestEvaluation:
-    """Counts, cycles and energy of nests, differentiable in their factors; of sparse designs the dense ones.
+    """Counts, cycles and energy of nests, differentiable in their factors; dense counts for sparse designs.
 
-    `active` marks the loops that may exceed 1 (see `gumbel_softmax.drawable_parts`); the others cost no time. With
+    `active`: the loops that may exceed 1 (see `gumbel_softmax.drawable_parts`); other loops cost no time. With
     torch factors every number carries its gradient.
     """
     everywhere = active or all_active(nest)
@@ -72,7 +72,7 @@ def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active) -> D
              for t, windowed in enumerate(projection.windowed) if windowed}
     steps = {t: known for t, known in found.items() if known is not None}
     xp, counted = array_namespace(nest.temporal), active.counted.copy()
-    for t, known in steps.items():  # overlaps are taken from `steps` below, so `demand` need not subtract them
+    for t, known in steps.items():  # `steps` below have the overlaps, so `demand` need not subtract them
         counted[[level - 1 for level in known.levels], t] = False
     wanted = demand(nest, projection, tile, replace(active, counted=counted), reuse)
     better = {(level, t): known.demand[n] for t, known in steps.items() for n, level in enumerate(known.levels)}
@@ -93,10 +93,10 @@ class WindowSteps:
 
     levels: tuple[int, ...]  # [N]. The levels outside the boundaries
     demand: Array            # [N, B]. Words that one receiver asks for over the whole run
-    again: Array             # [N, S, B]. Words of the steps of each loop that repeat the call before, that is, deliver
-                             # as many words
+    again: Array             # [N, S, B]. Words of those steps of each loop that repeat the call before, that is,
+                             # deliver as many words
     move: Array              # [R, N, S, B]. Move of the tile in the ranks that dimensions share, per step; integers
-    alone: Array             # [N, S, B]. Whether a step moves the tile in none of the other ranks
+    alone: Array             # [N, S, B]. Whether a step moves the tile only in the ranks that dimensions share
 
 
 def shared_ranks(ranks: Ranks) -> list[Rank]:
@@ -107,11 +107,11 @@ def shared_ranks(ranks: Ranks) -> list[Rank]:
 
 def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles, active: Active,
                  reuse: Reuse) -> WindowSteps | None:
-    """The steps of a data space's windows over the boundaries where the closed form of one loop is not enough.
+    """The steps of a data space's windows over the boundaries at which the closed form of one loop is not enough.
 
-    The result covers boundaries outside which several loops move one window, and boundaries below which windows are
-    spread in space, if something is held below; None where there is none. `access_counts.demand` is exact over all
-    others.
+    These are boundaries outside which several loops move one window, and boundaries below which windows are spread in
+    space, if a tile is held below; None if there are none. `access_counts.demand` is exact over all other
+    boundaries.
     """
     shared = [[d for d, _ in rank] for rank in shared_ranks(projection.ranks[dataspace])]
     levels = tuple(level for level in range(1, len(nest.temporal)) if reuse.held[level, dataspace]
@@ -137,16 +137,16 @@ def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles
     held = overlap(loops, projection.ranks[dataspace], tile, levels, first)
     times = (loops.bound - 1) * loops.outside[1:] * (innermost | further)
     words = xp.where(innermost | slides_on, (size - held)[:, None], size[:, None] * ~stays)
-    # a loop with iterations inside the innermost moving one lets calls pass that bring nothing
+    # a loop inside the innermost moving loop has calls that deliver nothing
     idle = ~xp.any(innermost & (_over_inner_loops(loops.bound > 1, start) == 0), axis=1)
     again = _repeats(loops.bound - 1, times, innermost, further, slides_on, stays, held == 0) * ~idle[:, None]
     return WindowSteps(levels, size + xp.sum(times * words, axis=1), again * words, move, alone)
 
 
 def _over_inner_loops(values: Array, start: Array) -> Array:
-    """The sum over the loops inside each one, from the loop `start` on; before `start` it means nothing.
+    """The sum over the loops inside each loop, from the loop `start` on; loops before `start` have no valid sum.
 
-    `values` [..., S, B], `start` [N]: the innermost loop outside each boundary, S where there is none; [..., N, S, B].
+    `values` [..., S, B]; `start` [N]: the innermost loop outside each boundary, S if none; result [..., N, S, B].
     """
     xp = array_namespace(values)
     whole = xp.astype(values, xp.int64)
@@ -172,8 +172,8 @@ def smooth_delivery(raw: Delivery, steps: Mapping[int, WindowSteps], nest: Nest,
                     arch: Architecture, tile: Tiles, active: Active, reuse: Reuse) -> Delivery:
     """`access_counts.delivery` with the words that windows share in space.
 
-    `raw` is the tally without sharing; data spaces without `steps` have no links. Without reuse in space, windows that
-    coincide are sent to each receiver; no words come over links that are switched off. Returns one kind of transfer
+    `raw`: the tally without sharing; data spaces without `steps` have no links. Without spatial reuse, windows that
+    coincide are sent to each receiver; links that are switched off carry no words. Returns one kind of transfer
     (mean multicast).
     """
     xp = array_namespace(nest.temporal)
@@ -198,11 +198,11 @@ def _sent(raw: Delivery, steps: WindowSteps | None, nest: Nest, projection: Proj
           level: int, dataspace: int, multicast: bool) -> tuple[Array, Array, Array, Array]:
     """Words of one level and data space that are sent, receivers of each, groups, and words over links, [B] each.
 
-    Derivation. Every receiver wants `wanted` words; receivers form scatter groups, fewer where windows coincide
+    Derivation. Every receiver wants `wanted` words; receivers form scatter groups, fewer if windows coincide
     (`distinct_windows`), so that wanted * groups words are sent. Let `repeated` be the words of a receiver that a
-    neighbour held in the call before, over a spatial loop of `side_by_side` receivers. All receivers but the last of
-    each run of that loop, and but the pairs torn apart by the end of a row, take them over a link: fan - fan /
-    side_by_side - torn of fan receivers. Likewise all groups but the last of each run are not sent them.
+    neighbour held in the call before, over a spatial loop of `side_by_side` receivers. They come over a link for all
+    receivers but the last of each run of that loop, and the pairs torn apart by the end of a row: fan - fan /
+    side_by_side - torn of fan receivers. Likewise they are not sent to all groups but the last of each run.
 
     Worked example (Timeloop's own numbers): Inputs[P + R], P = 4 in space above registers, R = 3 in time. Each register
     wants 3 words; the first call sends each of the 4 groups 1 word, the 2 calls after it repeat it one step further on,
@@ -217,7 +217,7 @@ def _sent(raw: Delivery, steps: WindowSteps | None, nest: Nest, projection: Proj
     words, links = wanted * groups, xp.zeros_like(wanted)
     row = xp.arange(nest.batch)
     for there, dim, torn in neighbours(nest, arch, level) if steps and level in steps.levels else ():
-        # a neighbour held the words of a step where the tile moves by the distance of the two, in either direction
+        # a neighbour held the words if the tile moves by the distance of both receivers, in either direction
         assert steps is not None
         n, step = steps.levels.index(level), xp.astype(tile.below[level][dim, row], xp.int64)
         apart = xp.stack([step * sum(c * (dim == d) for d, c in rank) for rank in ranks])[:, None]
@@ -232,9 +232,9 @@ def _sent(raw: Delivery, steps: WindowSteps | None, nest: Nest, projection: Proj
 
 
 def neighbours(nest: Nest, arch: Architecture, level: int) -> Iterator[tuple[Array, Array, Array]]:
-    """The spatial loops whose steps lie between receivers side by side.
+    """The spatial loops whose steps separate neighbouring receivers.
 
-    Along a row this is the innermost loop; from row to row the innermost loop on Y where the loops on X fill the row.
+    Along a row this is the innermost loop; from row to row the innermost loop on Y if the loops on X fill the row.
     Yields for both whether there is such a loop, its dimension, and the pairs of its receivers that the end of a row
     tears apart, [B] each.
     """
@@ -262,9 +262,9 @@ def distinct_windows(spatial: Array, below: Array, rank: Rank) -> Array:
     a = k b for a whole k. Their windows start at b (k i + j) for i < p and j < r. From i to i + 1 the starts move on by
     k; of r starts in a row max(r - k, 0) are met again, p - 1 times over. So p r - (p - 1) max(r - k, 0) windows are
     distinct. Example: Inputs[P + R] with P = 4 and R = 3 in space: k = 1, 12 - 3 * 2 = 6 distinct windows, share 1/2.
-    Where neither length is a multiple of the other, all windows are taken for distinct.
+    If neither length is a multiple of the other, all windows count as distinct.
 
-    `spatial` and `below` are [D, B]; `below` are the points of one receiver, by which neighbours lie apart. Returns the
+    `spatial` and `below` are [D, B]; `below`: the points of one receiver, the distance of neighbours. Returns the
     share [B], in (0, 1].
     """
     xp = array_namespace(spatial)

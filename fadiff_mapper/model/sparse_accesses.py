@@ -1,7 +1,7 @@
-"""What a sparse design leaves of the accesses and computes of one mapping, from its dense evaluation.
+"""Accesses and computes of one mapping that remain on a sparse design, from its dense evaluation.
 
-Accesses and computes happen (actual), are gated, or are skipped. Numbers are rounded where Timeloop rounds them; its
-whole numbers of 64 bits without sign are kept: a negative count is 2^64 less. Axes beside those of `access_counts.py`:
+Accesses and computes happen (actual), are gated, or are skipped. Numbers are rounded where Timeloop rounds them, and
+wrap like its 64-bit unsigned integers: a negative count is 2^64 less. Axes beside those of `access_counts.py`:
 K kinds (`sparse_design.KINDS`), A accesses (`sparse_design.ACCESSES`), R ranks of formats.
 """
 
@@ -28,23 +28,23 @@ from fadiff_mapper.model.sparse_savings import GATED, SKIPPED, Saving, read_savi
 from fadiff_mapper.model.sparse_tiles import StoredTile, ordered_sum, stored_mapping
 
 WRAP = 2 ** 64
-"""Timeloop counts in whole numbers of 64 bits without sign; the processor makes 0 of a double beyond them."""
+"""Timeloop counts in 64-bit unsigned integers; the processor makes 0 of a double beyond them."""
 TOLERANCE = 0.00001
-"""By how much Timeloop lets a probability leave [0, 1]."""
+"""Largest distance of a probability from [0, 1] that Timeloop accepts."""
 READ, FILL, UPDATE = range(3)
 """Positions in `sparse_design.ACCESSES`."""
 ACTUAL = 0
 """Position in `sparse_design.KINDS`, as `GATED` and `SKIPPED`."""
 
 VECTOR_THRESHOLDS = _kernel.VECTOR_THRESHOLDS
-"""Words per vector access -> blocks of a tile from which on compressed words are taken to fill their blocks, by the
-tenth of the density: Timeloop's table. Smaller tiles are summed up occupancy by occupancy."""
+"""Words per vector access -> for each tenth of the density the blocks of a tile from which on compressed words count as
+filling their blocks: Timeloop's table. Smaller tiles are summed up occupancy by occupancy."""
 
 
 def unsigned(values: np.ndarray) -> np.ndarray:
-    """Doubles as the compiler makes whole numbers of 64 bits without sign of them.
+    """Doubles converted to 64-bit unsigned integers as the compiler does it.
 
-    Raises FadiffError where a value is no number.
+    Raises FadiffError if a value is not a number.
     """
     if (np.abs(values) < WRAP / 2).all():
         return values.astype(np.int64).astype(np.uint64)
@@ -55,9 +55,9 @@ def unsigned(values: np.ndarray) -> np.ndarray:
 
 
 def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -> SparseEvaluation:
-    """Evaluates one mapping, of which a batch has been evaluated on the dense design; `counts` stay the dense ones.
+    """Evaluates one mapping from its evaluation on the dense design, a batch of one; `counts` remain the dense ones.
 
-    Raises InvalidMapping where Timeloop would reject it, FadiffError where it aborts or its numbers are undefined.
+    Raises InvalidMapping if Timeloop would reject it, FadiffError if it aborts or its numbers are undefined.
     """
     layer, arch, problem, machine = design.layer, design.layer.arch, design.layer.problem, design.layer.machine
     names = problem.dataspace_names()
@@ -125,7 +125,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
     word, block, width = np.array([(level.word_bits, level.block_size, level.metadata.width or 1)
                                    for level in arch.levels], dtype=np.uint64).T[..., None]
     stored_words = words
-    if dense.counts.words is not None:  # whole words of the levels, in which elements lie
+    if dense.counts.words is not None:  # elements are packed: whole words of the levels
         lying, of = (values[..., 0].astype(np.uint64) for values in (dense.counts.words.stored, dense.counts.words.per))
         stored_words = words * lying // of + (words * lying % of > 0)
     busy, bits = stored_words[ACTUAL] + stored_words[GATED], (units * bits_each).sum(axis=(-2, -1))
@@ -139,7 +139,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
         for part, whole in ((read_bits + written_bits, every_read + every_written), (read_bits, every_read),
                             (written_bits, every_written))])
     clusters = used_clusters(np.where(dense.held[..., 0], reserved, dense.tile.laid_out), machine)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of instances that are not used
+    with np.errstate(divide="ignore", invalid="ignore"):  # of unused instances
         spread, members = reserved / used, reserved / clusters
         asked = [np.where(used > 0, np.ceil(way / spread) / cycles * machine.bandwidth_scale[..., 0], 0.0)
                  for way in (read, written)]
@@ -170,13 +170,13 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
                    written: bool) -> tuple[tuple[np.ndarray, ...], float | None]:
     """The accesses of one data space that happen, are gated and are skipped, to words and to metadata.
 
-    A saving at a level takes away what all levels inside it would have done for the same words, up to the next level
-    that saves by itself. Such a level saves only the rest: 1 - (1 - own) / (1 - outer). `words` [A, L] are the dense
-    problem's, `units` [A, L, R, 2] the accesses to metadata without savings, `skipped` the share of the instances that
-    levels skip.
+    A saving at a level also removes the accesses of all levels inside it to the same words, up to the next level with
+    its own saving. That level saves only the rest: 1 - (1 - own) / (1 - outer). `words` [A, L]: accesses of the dense
+    problem; `units` [A, L, R, 2]: accesses to metadata without savings; `skipped`: the share of instances that levels
+    skip.
 
     Returns (words [K, A, L], units [K, A, L, R, 2], reductions, compressions, decompressions, wrapped, [L] each, as in
-    `SparseEvaluation`), and the share that the innermost saving level saves, which reaches the computes, None without.
+    `SparseEvaluation`), and the share of the innermost saving level, which also applies to computes; None without one.
     """
     left, units = words.copy(), units.copy()
     found, found_units = (np.zeros((len(KINDS), *values.shape), np.uint64) for values in (words, units))
@@ -190,7 +190,7 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
         left[:len(stored), formatted] = unsigned(stored - np.floor(stored * sparsity))
 
     def split(level: int, saving: Saving, *, below_another: bool) -> None:
-        """The accesses of a level that saves some; of metadata only the ranks that are sent to the child."""
+        """The accesses of a level that saves some; of metadata, only the ranks sent to the child are saved."""
         kind, p = saving
         if not math.isfinite(p):
             raise FadiffError("Timeloop's counts are undefined here: a level further out saves every access")
@@ -220,7 +220,7 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
         outside = skipped[level] if level in skipped else savings[level].probability
         inside = [other for other in column if inner <= other < level]
         left[:, inside] -= np.floor(left[:, inside] * outside)
-        if level in column and len(column[level].ranks) == 1:  # of metadata only rank 0, below a format of one rank
+        if level in column and len(column[level].ranks) == 1:  # of metadata, only rank 0, below a format of one rank
             units[:UPDATE, inside, 0] -= unsigned(np.floor(units[:UPDATE, inside, 0] * outside))
         if inner in column and inner in savings and inner not in skipped:
             kind, own = savings[inner]
@@ -232,8 +232,8 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
     found[ACTUAL][:, unsaved], found_units[ACTUAL][:, unsaved] = unsigned(left[:, unsaved]), units[:, unsaved]
     for level in column if written else ():
         reads, updates = words[READ, level], words[UPDATE, level]
-        # With an option that saves nothing as the level skips instances they stay the dense ones, in Timeloop by a
-        # case that it leaves out.
+        # An option that saves nothing, as the level skips instances, keeps the dense accesses; in Timeloop by a missing
+        # case.
         if level in savings and (level not in done or not updates):
             reductions[level] = reads
         elif updates:
@@ -262,10 +262,10 @@ class Operand(NamedTuple):
 def saved_computes(algorithmic: int, operands: Sequence[Operand], *, gates: bool, skips: bool) -> tuple[int, int, int]:
     """The computes of a run by kind, from the states in which two operands may arrive.
 
-    An operand that arrives exists and is nonzero, or exists and is zero, or, where its innermost level has metadata,
-    does not exist. A partner whose accesses are saved where this operand is empty is only accessed where it is not.
+    An operand that arrives is nonzero, zero or, if its innermost level has metadata, absent. If the accesses of a
+    partner are saved where this operand is empty, the partner is accessed only elsewhere.
     Probabilities are rounded to a millionth, as in Timeloop. `gates`: computes on a zero are gated; `skips`: computes
-    on an operand without a partner are skipped. Raises FadiffError where Timeloop aborts: there are not two operands,
+    on an operand without a partner are skipped. Raises FadiffError if Timeloop aborts: there are not two operands,
     or a probability leaves [0, 1].
     """
     if len(operands) != 2:
@@ -302,10 +302,10 @@ def saved_computes(algorithmic: int, operands: Sequence[Operand], *, gates: bool
 
 
 def block_ratio(level: StorageLevel, block: int, tile: StoredTile, model: _kernel.DensityModel) -> float:
-    """Vector accesses of a compressed tile over the vector accesses of words that fill their blocks.
+    """Vector accesses of a compressed tile over the accesses to the same words in full blocks.
 
-    The ratio is 1 where nonzeros are taken to fill their blocks, of `block` elements, or the tile is stored plainly.
-    Raises FadiffError where Timeloop aborts on the block size of a compressed tile.
+    The ratio is 1 if nonzeros count as filling their blocks of `block` elements, or the tile is stored plainly. Raises
+    FadiffError if Timeloop aborts on the block size of a compressed tile.
     """
     if not tile.compressed or block <= 1 or not tile.density < 1.0:
         return 1.0

@@ -23,7 +23,7 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 KINDS = {"actual": ("random_", ""), "gated": ("gated_",), "skipped": ("skipped_", "gated_")}
-"""Kind of access -> the prefixes under which Timeloop looks its actions up; the first one in the ERT counts."""
+"""Kind of access -> prefixes of its actions in the ERT; Timeloop takes the first that it finds."""
 ACCESSES = ("read", "fill", "update")
 
 _kernel.raise_aborted_as(FadiffError)  # where Timeloop ends on a density
@@ -32,15 +32,15 @@ _kernel.raise_aborted_as(FadiffError)  # where Timeloop ends on a density
 NAMES = {(middle, kind, access): tuple(f"{prefix}{middle}{name}" for prefix in prefixes for name in dict.fromkeys(
     (access, "read" if access == "read" else "write")))
     for middle in ("", "metadata_") for kind, prefixes in KINDS.items() for access in ACCESSES}
-"""The names under which Timeloop looks an action up: "random_fill", "random_write", "fill", "write", and so on."""
+"""Names of actions in the ERT, in Timeloop's order: "random_fill", "random_write", "fill", "write", and so on."""
 
 
 def storage_energies(level: StorageLevel, tables: Tables) -> tuple[np.ndarray, tuple[float, float]]:
-    """pJ of the actions of a storage level, 0 where the ERT has none.
+    """pJ of the actions of a storage level, 0 without an entry in the ERT.
 
-    Its own `vector_access_energy` replaces the ERT and leaves actual accesses of data only. Returns the energies of
-    accesses, [2, K, A]: to data, per vector access, and to metadata, per access of its memory; and those of a word that
-    is decompressed and compressed.
+    The level's own `vector_access_energy` replaces the ERT; then only actual accesses to data cost energy. Returns the
+    energies of accesses, [2, K, A]: to data, per vector access, and to metadata, per access of its memory; and the
+    energies of decompressing and of compressing a word.
     """
     actions = {} if level.vector_access_energy is not None else tables.actions.get(level.name, {})
     plain = storage_energy(level, tables)
@@ -51,8 +51,8 @@ def storage_energies(level: StorageLevel, tables: Tables) -> tuple[np.ndarray, t
 
 
 def compute_energies(arithmetic: Arithmetic, tables: Tables) -> tuple[float, float, float]:
-    """pJ of a compute by kind. Without an entry of their own gated and skipped ones cost as much as others; without an
-    ERT they cost nothing."""
+    """pJ of a compute by kind. Gated and skipped computes without an entry of their own cost as much as others; without
+    an ERT they cost nothing."""
     actions = tables.actions.get(arithmetic.name, {})
     gated = ("mac_gated", "mult_gated", "compute_gated", *COMPUTE_ACTIONS[2:])
     return (compute_energy(arithmetic, tables)[0], first_energy(actions, gated) or 0.0,
@@ -61,14 +61,14 @@ def compute_energies(arithmetic: Arithmetic, tables: Tables) -> tuple[float, flo
 
 @dataclass(frozen=True)
 class SparseDesign:
-    """A layer on a sparse design with everything that is the same for all its mappings."""
+    """A layer on a sparse design with all constants that its mappings share."""
 
     layer: PreparedLayer                      # The layer, prepared for dense evaluation
-    sparse: SparseOptimizations               # The hardware's treatment of zeros; empty where the input has no such
+    sparse: SparseOptimizations               # The hardware's treatment of zeros; empty if the input has no such
                                               # section
-    models: tuple[_kernel.DensityModel, ...]  # Density of every data space; none where no optimization is applied
+    models: tuple[_kernel.DensityModel, ...]  # Density of every data space; empty if no optimization is applied
     energies: np.ndarray                      # pJ of accesses to data and to metadata of every level, [2, K, A, L, 1]
-    conversions: np.ndarray                   # pJ of a word that is decompressed and compressed, [2, L, 1]
+    conversions: np.ndarray                   # pJ of decompressing and of compressing a word, [2, L, 1]
     compute_energies: tuple[float, float, float]  # pJ of a compute by kind
 
     @cached_property
@@ -137,7 +137,7 @@ class SparseDesign:
     def score(self, nest: Nest) -> Scores:
         """Cycles, energy and legality of a batch, by the compiled kernel; numbers of illegal mappings are 0.
 
-        Mappings on which Timeloop aborts count as illegal. A mapping that only compression makes fit is legal.
+        Mappings on which Timeloop aborts count as illegal. A mapping that fits only because of compression is legal.
         """
         return score(self.layer, nest, sparse=self.compiled)
 
@@ -150,8 +150,8 @@ def millionths(value: float) -> float:
 def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tables: Tables) -> SparseDesign:
     """The part of a sparse evaluation that all mappings of a layer share.
 
-    `sparse` is None where the input has no such section. Raises FadiffError for a banded tensor that is no square
-    matrix, on which Timeloop aborts.
+    `sparse`: None if the input has no such section. Raises FadiffError for a banded tensor that is no square matrix, on
+    which Timeloop aborts.
     """
     sparse = sparse or SparseOptimizations((LevelOptimizations(),) * len(layer.arch.levels), applied=False)
     densities = [(layer.problem.density(space.name), space.tile_extents(layer.problem.bounds))

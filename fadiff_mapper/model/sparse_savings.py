@@ -1,8 +1,8 @@
-"""Gating and skipping: of accesses, where the tensors that are looked at (leaders) are empty, and of instances.
+"""Gating and skipping: of accesses, if the tensors that decide about them (leaders) are empty, and of instances.
 
-An access to a tile of the target (follower) is saved where the part of a leader that is needed during the tile's stay
-in the next level inwards holds no nonzero. The loops between both levels decide about this part. Instances that would
-get an empty tile are sent nothing, and spatial skipping leaves them out.
+An access to a tile of the target (follower) is saved if the part of a leader that is needed during the tile's stay in
+the next level inwards has no nonzero. The loops between both levels determine this part. Instances that would get an
+empty tile are sent nothing, and spatial skipping leaves them out.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ GATED, SKIPPED = 1, 2
 
 
 class Option(NamedTuple):
-    """What one of the alternatives of a choice saves."""
+    """The saving of one alternative of a choice."""
 
-    level: int          # whose accesses are saved
+    level: int          # the level whose accesses are saved
     target: int         # the data space
     probability: float  # share of the accesses that is saved
-    worth: float        # pJ per tile that Timeloop expects to save: data, and metadata sent inwards as words of data
+    worth: float        # pJ per tile that Timeloop expects to save: data, and metadata sent inwards, in words of data
 
 
 class Saving(NamedTuple):
@@ -39,9 +39,9 @@ class Saving(NamedTuple):
 def read_savings(stored: StoredMapping) -> dict[tuple[int, int], Saving]:
     """The savings of all levels, gating before skipping, inner levels before outer ones.
 
-    Of the alternatives of one choice the one counts that saves most energy, of equal ones the last, as in Timeloop.
-    Where several choices save accesses of the same tile, the most probable one counts, of equal ones the first. Returns
-    the savings by (level, data space). Raises InvalidMapping where a target is stored nowhere at the level or further
+    Among the alternatives of one choice the one that saves most energy counts, of equal ones the last, as in Timeloop.
+    If several choices save accesses of the same tile, the most probable choice counts, of equal ones the first. Returns
+    the savings by (level, data space). Raises InvalidMapping if a target is stored neither at the level nor further
     out.
     """
     savings: dict[tuple[int, int], Saving] = {}
@@ -60,11 +60,11 @@ def read_savings(stored: StoredMapping) -> dict[tuple[int, int], Saving]:
 def _option(choice: ConditionedAccess, level: int, stored: StoredMapping) -> Option:
     """One option of a choice.
 
-    Spatial loops outside the target loop widen the part that is looked at, as their instances work at the same time.
-    For a spatial target loop the temporal loops up to the next one that moves the target widen it, too: the tile stays
-    during them. Loops that move target and leader alike (co-iterated ones) narrow it to one of their iterations, or to
-    as many as a block of the target's memory takes. A leader that moves in a loop outside a co-iterated spatial one
-    would have to be read in another order, which saves nothing.
+    Spatial loops outside the target loop widen the leader's part, as their instances work at the same time. For a
+    spatial target loop the temporal loops up to the next one that moves the target also widen it: the tile stays during
+    them. Loops that move target and leader alike (co-iterated ones) narrow the part to one of their iterations, or to
+    the iterations in one block of the target's memory. A leader that moves in a loop outside a co-iterated spatial loop
+    would have to be read in another order, so it saves nothing.
     """
     design, names = stored.design, stored.design.layer.problem.dataspace_names()
     target = names.index(choice.target)
@@ -102,7 +102,7 @@ def _option(choice: ConditionedAccess, level: int, stored: StoredMapping) -> Opt
             if scaling > 1:
                 part[loop.dim] = int(part[loop.dim] * scaling)
             effectual *= 1 - stored.empty(leader, part)
-    # Timeloop divides whole numbers: metadata that is narrower than a word counts nothing.
+    # Timeloop divides whole numbers: metadata narrower than a word counts as 0.
     ratio = hardware.metadata.word_bits // hardware.word_bits
     sent = stored.columns[target][source if child is None else child]
     saved = tile.nonzeros + sent.metadata_units * ratio
@@ -112,10 +112,10 @@ def _option(choice: ConditionedAccess, level: int, stored: StoredMapping) -> Opt
 
 def _target_loop(source: int, child: int | None, target: int,
                  stored: StoredMapping) -> tuple[NestLoop, list[NestLoop], bool]:
-    """The loop, those outside it up to its level, and whether the part looked at is a single iteration.
+    """The target loop, the loops outside it up to its level, and whether the leader's part is a single iteration.
 
-    Between two memories the innermost loop that moves the target counts, else the outermost loop of all. Above the
-    arithmetic, where nothing stays, the last spatial loop counts, or an earlier one that moves the target; without
+    Between two memories the target loop is the innermost loop that moves the target, else the outermost of all. Above
+    the arithmetic, where no tile stays, it is the last spatial loop, or an earlier loop that moves the target; without
     spatial loops each iteration counts by itself.
     """
     moved = stored.spaces[target].dimensions
@@ -133,7 +133,7 @@ def _target_loop(source: int, child: int | None, target: int,
 
 def sparse_usage(stored: StoredMapping,
                  spanned: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[tuple[int, int], float]]:
-    """Instances in use of those [L + 1, 2] that a mapping spans. Whole numbers are cut off at each step.
+    """Instances in use, of those that a mapping spans [L + 1, 2]. Whole numbers are truncated at each step.
 
     Skipping at storage level l saves instances of unit l, the next one inwards. Returns the most instances along X and
     Y, [L + 1, T, 2], and the average ones, where empty tiles are sent nowhere, [L + 1, T], as in `SparseEvaluation`;
@@ -161,12 +161,12 @@ def sparse_usage(stored: StoredMapping,
         return source is not None and stored.columns[t][source].representation is not None
 
     def points_inside(unit: int, number: int) -> dict[str, int]:
-        """The points that all loops inside the one of this number at a level span."""
+        """The points that all loops inside loop `number` of a level span."""
         before = [loop for loops in (*stored.loops[:unit], stored.loops[unit][:number]) for loop in loops]
         return before[-1].points if before else dict.fromkeys(stored.loops[0][0].points, 1)
 
     def shrink(t: int, unit: int, loop: NestLoop, leader: int, points: dict[str, int]) -> None:
-        """Leaves the most instances of a spatial loop that get a tile of the leader with a nonzero."""
+        """Reduces the instances of a spatial loop to the most that get a tile of the leader with a nonzero."""
         extents = stored.spaces[leader].tile_extents
         elements = design.models[leader].most_elements(
             extents(points | {loop.dim: points[loop.dim] * loop.bound}), extents(points))
@@ -174,7 +174,7 @@ def sparse_usage(stored: StoredMapping,
         most[unit, t, axis] = int(most[unit, t, axis] * (elements / loop.bound))
 
     def hand_inwards(t: int, marks: list[bool], *, settled: bool) -> None:
-        """Savings of outer units reach inner ones, in the average only up to the next unit that is marked."""
+        """Passes savings of outer units to inner ones; in the average only up to the next marked unit."""
         for unit in reversed(units[1:]):
             if not reference[unit, t].all():
                 raise FadiffError("Timeloop divides by 0 on this mapping: no instance of a level gets a tile with "
@@ -188,7 +188,7 @@ def sparse_usage(stored: StoredMapping,
                     if not any(marks[inner:unit]):
                         share[inner, t] *= share[unit, t]
 
-    for t in tensors:  # instances that get no tile because the level outside knows that it would be empty
+    for t in tensors:  # instances without a tile, as the level outside knows that it would be empty
         for unit, loops in enumerate(stored.loops):
             split = [number for number, loop in enumerate(loops) if splits(loop, t)] if in_format(t, unit) else []
             for number in split:

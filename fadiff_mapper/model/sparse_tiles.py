@@ -1,9 +1,9 @@
 """Tiles, the fiber trees in which levels store them, and their occupancies: nonzeros, and units of metadata.
 
-Timeloop's sparse analysis looks at loops one by one: which one is met first, which one is spatial. A format has a fixed
-number of ranks, each of which takes one loop, or several that its flattening rule allows; loops of bound 1 are passed
-over. Where the level further out is compressed, its tile must consist of the tiles further in (pretiling): its inner
-ranks are then the ranks of the child.
+Timeloop's sparse analysis looks at single loops: at their order, and whether they are spatial. A format has a fixed
+number of ranks; each takes one loop, or several loops that its flattening rule allows; loops of bound 1 are skipped. If
+the level further out is compressed, its tile must consist of the tiles further in (pretiling): its inner ranks are then
+the ranks of the child.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Units = tuple[float, float]
 
 @dataclass(frozen=True)
 class NestLoop:
-    """One loop."""
+    """One loop of a nest."""
 
     dim: str                # Its dimension
     bound: int
@@ -49,20 +49,20 @@ class StoredTile:
 
     box: tuple[int, ...]                     # Its extents along the ranks of the tensor
     parent: int | None                       # The next level outwards that keeps the data space; None for the outermost
-    child: int | None                        # The next level inwards that keeps it; None where its words go to the
-                                             # arithmetic
-    representation: Representation | None = None  # Its format; None where it is stored plainly
-    fibers: tuple[int, ...] = ()             # Coordinates of a fiber of each rank of its tree, innermost first; none
-                                             # where no level has a format
+    child: int | None                        # The next level inwards that keeps the data space; None if its words go to
+                                             # the arithmetic
+    representation: Representation | None = None  # Its format; None if it is stored plainly
+    fibers: tuple[int, ...] = ()             # Coordinates of a fiber of each rank of its tree, innermost first; empty
+                                             # if no level has a format
     boxes: tuple[tuple[int, ...], ...] = ()  # One more than ranks: boxes[r] is the box below rank r, boxes[r + 1] the
-                                             # one of its whole fiber
-    used: float = 1.0                        # Share of the instances that get a tile at all: where the parent knows of
-                                             # empty tiles, it sends none
-    density: float = 1.0                     # Expected nonzeros over the words of the tile; of tiles that are not
-                                             # empty, where empty ones are not sent
+                                             # box of its whole fiber
+    used: float = 1.0                        # Share of the instances that get a tile at all: a parent that knows empty
+                                             # tiles does not send them
+    density: float = 1.0                     # Expected nonzeros over the words of the tile; of nonempty tiles only, if
+                                             # empty tiles are not sent
     nonzeros: float = 0.0                    # Expected nonzeros
-    metadata: tuple[Units, ...] = ()         # Expected units of every rank, innermost first; none without a format
-    most_words: int = 0                      # Words that the tile may need: the largest occupancy, or all words where
+    metadata: tuple[Units, ...] = ()         # Expected units of every rank, innermost first; empty without a format
+    most_words: int = 0                      # Words that the tile may need: the largest occupancy, or all words if
                                              # zeros are stored
     most_metadata: tuple[Units, ...] = ()    # Units of every rank at the largest occupancy
 
@@ -73,26 +73,26 @@ class StoredTile:
 
     @property
     def ranks(self) -> tuple[RankFormat, ...]:
-        """Formats of its ranks, innermost first; none where it is stored plainly."""
+        """Formats of its ranks, innermost first; empty if the tile is stored plainly."""
         return self.representation.ranks if self.representation else ()
 
     @property
     def compressed(self) -> bool:
-        """Whether its zeros are not stored."""
+        """Whether the format leaves out zeros."""
         return self.representation is not None and self.representation.compressed
 
     @property
     def metadata_units(self) -> float:
-        """Expected units of all ranks together."""
+        """Expected units of metadata of all ranks together."""
         return ordered_sum(np.array([metadata + payload for metadata, payload in self.metadata]))
 
     def counts(self, rank: int) -> bool:
-        """Whether a rank costs anything: ranks of a single coordinate are passed over, except the first given one."""
+        """Whether a rank takes metadata; ranks of a single coordinate do not, except the first one given."""
         first = 0 if self.representation and self.representation.inner_to_outer else len(self.fibers) - 1
         return self.fibers[rank] != 1 or rank == first
 
     def metadata_bits(self, units: tuple[Units, ...]) -> int:
-        """Bits that units of all ranks take, rounded up; 0 without a format."""
+        """Bits of the units of all ranks, rounded up; 0 without a format."""
         return math.ceil(ordered_sum(np.array([
             metadata * rank.metadata_bits + payload * rank.payload_bits
             for rank, (metadata, payload) in zip(self.ranks, units, strict=True)])))
@@ -100,7 +100,7 @@ class StoredTile:
 
 @dataclass(frozen=True)
 class StoredMapping:
-    """One mapping with everything that the steps of the sparse analysis read."""
+    """One mapping with all inputs of the sparse analysis."""
 
     design: SparseDesign                        # The layer on its design
     loops: list[list[NestLoop]]                 # All loops by storage level, bounds of 1 included; innermost level and
@@ -113,18 +113,18 @@ class StoredMapping:
         return self.design.layer.problem.dataspaces
 
     def source(self, dataspace: int, level: int) -> int | None:
-        """The first level from `level` outwards that keeps a data space; None where none does."""
+        """The first level from `level` outwards that keeps a data space; None if there is none."""
         return next((outer for outer in self.columns[dataspace] if outer >= level), None)
 
     def empty(self, dataspace: int, points: dict[str, int]) -> float:
-        """The probability that the words of a data space that some iterations touch are all 0."""
+        """The probability that all words of a data space that some iterations touch are 0."""
         return self.design.models[dataspace].empty(self.spaces[dataspace].tile_extents(points))
 
 
 def stored_mapping(design: SparseDesign, mapping: Mapping) -> StoredMapping:
-    """Lays the tiles of a mapping, their fiber trees and occupancies.
+    """Computes the tiles of a mapping with their fiber trees and occupancies.
 
-    Raises InvalidMapping where formats do not suit each other or the loops of a tile, FadiffError where Timeloop ends.
+    Raises InvalidMapping if formats do not fit each other or the loops of a tile, FadiffError if Timeloop ends.
     """
     arch, sparse, spaces = design.layer.arch, design.sparse, design.layer.problem.dataspaces
     points = dict.fromkeys(mapping.levels[0].order, 1)
@@ -169,9 +169,9 @@ def stored_mapping(design: SparseDesign, mapping: Mapping) -> StoredMapping:
 
 def _lay_fibers(nest: list[list[NestLoop]], space: DataSpace, level: int, column: dict[int, StoredTile],
                 names: Sequence[str]) -> None:
-    """Gives the loops of a tile to the ranks of its format; without a format one rank takes all loops.
+    """Assigns the loops of a tile to the ranks of its format; without a format one rank takes all loops.
 
-    Raises InvalidMapping where there are fewer ranks than loops, or inner ranks differ from the child's.
+    Raises InvalidMapping if there are fewer ranks than loops, or inner ranks differ from the child's.
     """
     tile, unit = column[level], (1,) * len(space.ranks)
     boxes: tuple[tuple[int, ...], ...] = (unit,)
@@ -192,10 +192,10 @@ def _lay_fibers(nest: list[list[NestLoop]], space: DataSpace, level: int, column
     left = [(loop.dim, bound, loop.points) for loop in loops if (bound := loop.bound * points.pop(loop.dim, 1)) > 1]
 
     def taken(end: int, rule: tuple[tuple[str, ...], ...] | None) -> int:
-        """Takes the loops of one rank from an end of those that are left; returns the words they span, 0 for none.
+        """Takes the loops of one rank from an end of the remaining loops; returns the words they span, 0 for no loop.
 
-        A rank takes a single loop where its rule names no groups of dimensions, all loops without a rule; else those
-        next to each other of one group.
+        A rank takes a single loop if its rule names no groups of dimensions, and all loops without a rule; else
+        neighbouring loops of one group.
         """
         group = None if rule is None else next((own for own in rule if left[end][0] in own), ())
         spanned: dict[str, int] = {}
@@ -209,7 +209,7 @@ def _lay_fibers(nest: list[list[NestLoop]], space: DataSpace, level: int, column
     rules = ([rank.flattened for rank in tile.ranks] if tile.representation else [None])[len(fibers):]
     ranks: list[tuple[int, tuple[int, ...]]] = []  # coordinates of a fiber, and its box
     if tile.representation is None or not tile.representation.inner_to_outer:
-        # inner ranks may stay empty; one whose rule forbids the loop is listed behind all others
+        # inner ranks may stay empty; a rank whose rule forbids the loop comes after all others
         while rules and left:
             box, words = space.tile_extents(left[-1][2]), taken(-1, rules.pop())
             ranks = [(words, box), *ranks] if words else [*ranks, (1, innermost)]
@@ -227,18 +227,18 @@ def _lay_fibers(nest: list[list[NestLoop]], space: DataSpace, level: int, column
 
 
 def fill(tile: StoredTile, model: _kernel.DensityModel, *, known_empty: bool) -> None:
-    """Gives a tile its occupancy: the sum over all numbers of nonzeros that it may have.
+    """Sets the occupancy of a tile: the sum over all numbers of nonzeros that it may have.
 
-    Where the parent has a format and a tile may be empty, the first probability of the list is taken as the empty
-    tile's, as Timeloop does, even where the list begins with another number of nonzeros. `known_empty`: whether the
-    parent sends no empty tiles.
+    If the parent has a format and a tile may be empty, Timeloop takes the first probability of the list as that of the
+    empty tile, even if the list begins with another number of nonzeros. `known_empty`: whether the parent sends no
+    empty tiles.
     """
     occupancies, probabilities = model.histogram(tile.box)
     least = model.least(tile.box)
     occupancies, probabilities = occupancies[occupancies >= least], probabilities[occupancies >= least]
     if known_empty and least == 0:
         tile.used = float(1.0 - probabilities[0])
-        # a tile that is always empty, as far as doubles tell, has no other number of nonzeros
+        # with probability 1 (in doubles) of being empty, a tile has no other number of nonzeros
         probabilities = probabilities / tile.used if tile.used > 0 else np.zeros_like(probabilities)
         probabilities[0] = 0.0
     tile.nonzeros, tile.most_words = ordered_sum(probabilities * occupancies), tile.words

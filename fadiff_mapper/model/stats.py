@@ -39,9 +39,9 @@ class Stats:
         energy_source: Source of the energies of every component, by its name.
         areas_um2: Area of all instances of every component in um^2, by its name.
         area_source: Source of the area of every component, by its name.
-        warnings: Sentences on faults of Timeloop's own that these numbers repeat.
-        sections: On a sparse design whether Timeloop prints its sparse form: the input has a section of sparse
-            optimizations; None on a dense design.
+        warnings: Sentences on Timeloop's own faults that these numbers repeat.
+        sections: On a sparse design, whether the input has a section of sparse optimizations, with which Timeloop
+            prints its sparse form; None on a dense design.
     """
 
     cycles: int
@@ -60,7 +60,7 @@ class Stats:
 
     @property
     def sparse(self) -> bool:
-        """Whether the input says anything about zeros."""
+        """Whether the input has densities or sparse optimizations."""
         return self.sections is not None
 
     @property
@@ -106,7 +106,7 @@ class Stats:
     def printed(self) -> dict[str, Any]:
         """The summary as `timeloop-model` rounds it: energy in uJ, EDP in J * cycles, fJ per compute and component.
 
-        The area is always 0: Timeloop clears the sum before printing. `area_mm2` has it.
+        The area is always 0, as Timeloop clears the sum before printing; see `area_mm2`.
         """
         energies = self.component_energies()
         energies |= {"Total": sum(energies.values())}  # in Timeloop's order, which decides how a half is rounded
@@ -128,7 +128,7 @@ class Stats:
         return energies | {network["name"]: network_energy(network) for network in self.networks}
 
     def _repr_html_(self) -> str:
-        """For notebooks: the summary, and the energy of everything that takes any, outermost level first."""
+        """For notebooks: the summary, and the energy of all components with energy, outermost level first."""
         summary = (("cycles", self.cycles), ("energy (pJ)", self.energy_pj), ("EDP (pJ * cycles)", self.edp),
                    ("utilization", self.utilization), ("multiply-accumulates", self.computes),
                    ("area (mm^2)", self.area_mm2))
@@ -139,7 +139,7 @@ class Stats:
 
 
 def counted(count: Any, kind: str = "algorithmic") -> int:
-    """Accesses or computes of a kind, by default those of the dense problem; all of a count that is not split."""
+    """Accesses or computes of a kind, by default of the dense problem; all of them for a count that is not split."""
     return int(count[kind] if isinstance(count, dict) else count)
 
 
@@ -160,7 +160,7 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
              sections: bool = True) -> Stats:
     """The statistics of one mapping of a batch.
 
-    `evaluation` has `details=True`, and a legal mapping in column `row`. Sources of energies, and areas, are by
+    `evaluation`: with `details=True`, and a legal mapping in column `row`. Sources of energies, and areas, are by
     component. `sections`: whether the input of a sparse design has a section of sparse optimizations.
     """
     assert evaluation.network is not None
@@ -199,11 +199,11 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
 
 
 def _warnings(layer: PreparedLayer, evaluation: Evaluation, row: int) -> Iterator[str]:
-    """A sentence for each fault of `timeloop-model` that the numbers of a mapping repeat."""
+    """A sentence for each of Timeloop's own faults that the numbers of a mapping repeat."""
     assert evaluation.network is not None
     nest, use = evaluation.nest, evaluation.tile
     if layer.arch.named_interconnects:
-        # those of a sparse design as its mapping lays them out
+        # on a sparse design, instances as its mapping lays them out
         instances = [nest.spatial[level + 1:, :, row].prod() for level in range(len(nest.spatial))] if isinstance(
             evaluation, SparseEvaluation) else use.instances[:, row]
         yield from interconnect_faults(layer, evaluation.network, [int(used) for used in instances], row)
@@ -288,7 +288,7 @@ def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int,
     if address:
         result["addr_gen_energy_pj_per_cluster"] = address
     bits = layer.problem.dataspaces[t].bits
-    if bits is not None and bits.scale:  # each for a block of elements; their energy is part of the numbers above
+    if bits is not None and bits.scale:  # per block of elements; the numbers above include their energy
         result["scale_factors"] = {name: counted(result[name]) / bits.per
                                    for name in ("utilized_capacity", "reads", "fills", "updates")}
     return result

@@ -16,7 +16,7 @@ from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_a
 
 @dataclass(frozen=True)
 class Tiles:
-    """What a nest lays out: boxes of points at every boundary and their words, and the instances that work on them.
+    """Boxes of points at every boundary and their words, and the instances in use of a batch of mappings.
 
     The tile of level l is the box that its temporal loops and all loops inside span.
     """
@@ -33,8 +33,8 @@ class Tiles:
     expansion_y: Array     # [L + 1, B]. The same along Y
     compute_cycles: Array  # [B]. Product of all temporal loops: cycles if nothing throttles
     computes: Array        # [B]. Multiply-accumulates: the product of all factors; with residuals see `average_usage`
-    # [L, B]. Used instances of every storage level on average, where last runs of spatial loops or empty tiles leave
-    # some idle; limits on meshes apply to the expansions all the same. None: all that are laid out
+    # [L, B]. Average instances of every storage level in use, if last runs of spatial loops or empty tiles leave some
+    # idle; limits on meshes still apply to the expansions. None: all instances laid out
     average: Array | None = None
 
     @property
@@ -52,15 +52,15 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
     """The boxes of points at every boundary and their words, instances in use and compute cycles.
 
     FADiff eq. (5) multiplies the factors of a data space's dimensions; here a rank that is a sum of dimensions
-    spans its window (see `rank_extent`). A tile belongs to a whole run, where there is one. The expansion of a level is
-    the product of all spatial loops further out (of all of them for the arithmetic). `active` has the loops that may
-    differ from 1; None takes all.
+    spans its window (see `rank_extent`). A tile is that of a full run, if there is one. The expansion of a level is
+    the product of all spatial loops further out (of all of them for the arithmetic). `active`: the loops that may
+    exceed 1; None: all.
     """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)
     levels = range(nest.temporal.shape[0])
     boxes, below, across, whole = [xp.ones_like(nest.temporal[0])], list[int](), list[int](), list[int]()
-    rests, lasts = boxes.copy(), []  # boxes where all loops further out are in their last iteration; last runs
+    rests, lasts = boxes.copy(), []  # boxes if all loops further out are in their last iteration; last runs
     for level in levels:
         for inside, factors, last, looping in ((below, nest.spatial, nest.spatial_last, active.spatial),
                                                (across, nest.temporal, nest.temporal_last, active.temporal)):
@@ -96,18 +96,18 @@ def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:
 
 
 def average_usage(tile: Tiles, nest: Nest) -> tuple[Tiles, np.ndarray]:
-    """The tiles with the instances in use on average, and computes, of a batch with residuals; neither is rounded.
+    """The tiles with average instances in use and computes of a batch with residual factors; both without rounding.
 
-    Cycles are counted for whole runs.
+    Cycles are counted for full runs.
 
     A spatial loop with bound n and residual r that runs m times uses (r + n (m - 1)) / m receivers on average. Timeloop
-    counts as multiply-accumulates the computes of the first unit times the units in use, rounded down: too few where
-    last runs have fewer of both.
+    counts as multiply-accumulates the computes of the first unit times the units in use, rounded down: too few if
+    last runs are shorter in both.
 
-    Returns also the receivers of one instance of each level on average, [L, B].
+    Also returns the average receivers of one instance of each level, [L, B].
     """
     rows = np.arange(nest.batch)
-    runs = np.ones(nest.temporal.shape[1:])  # [D, B]; iterations of all loops so far, the last ones counted as they are
+    runs = np.ones(nest.temporal.shape[1:])  # [D, B]; iterations of all loops so far, last runs at their true length
     used, average = np.ones(nest.batch), np.empty((len(nest.temporal), nest.batch))
     for level in reversed(range(len(nest.temporal))):
         average[level] = used
@@ -122,9 +122,9 @@ def average_usage(tile: Tiles, nest: Nest) -> tuple[Tiles, np.ndarray]:
                 used = np.where(bound == last, used * bound, used * (last + bound * (times - 1)) / times)
         runs = nest.spatial_last[level] + nest.spatial[level] * (runs - 1)
     units = np.trunc(average[0] * nest.spatial[0].prod(axis=0))
-    # Computes of the first unit, on average over the units below one innermost level: by dimension, once where all
-    # loops further out are in their last iteration and once elsewhere. Of spatial loops further out the first receiver
-    # counts, which has a shorter run only where the residual is 1.
+    # Average computes of the first unit, over the units below one innermost level: by dimension, once with all loops
+    # further out in their last iteration and once otherwise. Of spatial loops further out the first receiver counts,
+    # which has a shorter run only if the residual is 1.
     ends, others = nest.spatial_last[0], nest.spatial[0]
     for level in range(len(nest.temporal)):
         if level:

@@ -1,8 +1,8 @@
-"""What an operator without multiply-accumulates costs on a compute unit.
+"""The cost of an operator without multiply-accumulates on a compute unit.
 
-Its operands stream from the outermost memory to the unit and back, each word once, through every memory between; tiles
-are double-buffered, so that the slowest of unit and memories sets the time. A memory between is filled and read on the
-way in, updated and read on the way out. Einsums of one operator pass their tiles on within the unit.
+Operands stream from the outermost memory to the unit and back, each word once, through every memory in between. Tiles
+are double-buffered, so that the slowest of unit and memories sets the time. A memory in between is filled and read on
+the way in, updated and read on the way out. Einsums of one operator pass their tiles on within the unit.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from fadiff_mapper.model.energy_latency import through_ports
 from fadiff_mapper.workload.operations import VectorOperator
 
 WORD = DataSpace("Activations", ())  # a tensor whose elements are words
-AND = " and "  # between the units of an operator whose parts run on several
+AND = " and "  # joins the names of units if the parts of an operator run on several
 
 
 @dataclass(frozen=True)
 class VectorCost:
     """Time and energy of one run of an operator."""
 
-    unit: str  # the unit that does it
+    unit: str  # the unit that runs it
     cycles: float
     energy_pj: float
-    bound: str  # what sets the time: the unit or a memory
-    busy: Mapping[str, float]  # cycles that the unit and each memory need
+    bound: str  # the bottleneck: the unit or a memory
+    busy: Mapping[str, float]  # cycles in use of the unit and of each memory
     moved: Mapping[str, float] = field(default_factory=dict)  # words of each memory, read and written
 
     @property
@@ -38,7 +38,7 @@ class VectorCost:
         return self.energy_pj * self.cycles
 
     def plus(self, other: VectorCost) -> VectorCost:
-        """Both, one after the other."""
+        """The cost of both operators, one after the other."""
         units = dict.fromkeys([*self.unit.split(AND), other.unit])
         busy, moved = ({name: mine.get(name, 0.0) + theirs.get(name, 0.0) for name in {**mine, **theirs}}
                        for mine, theirs in ((self.busy, other.busy), (self.moved, other.moved)))
@@ -48,11 +48,11 @@ class VectorCost:
 
 @dataclass(frozen=True)
 class Stream:
-    """Words that lie in a memory and pass through the unit."""
+    """Words in a memory that pass through the unit."""
 
     level: int  # index of the memory, innermost first
-    read: float  # words from there to the unit
-    written: float = 0  # words from the unit to there
+    read: float  # words from the memory to the unit
+    written: float = 0  # words from the unit to the memory
 
 
 def vector_costs(operator: VectorOperator, arch: Architecture, tables: Tables,
@@ -66,12 +66,12 @@ def unit_costs(operator: VectorOperator, operations: Mapping[str, float], stream
                arch: Architecture, tables: Tables, element: DataSpace = WORD) -> list[VectorCost]:
     """The cost of some operations of an operator, accesses included, on every unit that can do them.
 
-    Able is a unit that has all operations and takes its operands from these memories, or further in; if the network
-    names a unit for the operator, that one alone.
+    A unit is able if it has all operations and takes its operands from these memories, or further in. If the network
+    names a unit for the operator, only this unit counts.
 
-    `element` has the bits of the elements that pass through the memories; by default one is a word of every memory.
+    `element`: the tensor's bits, for elements in the memories; by default an element is one word of every memory.
 
-    Raises SpecError where there is no such unit, or none of the name that the network says.
+    Raises SpecError if there is no such unit, or none with the name in the network.
     """
     name = f"{operator.node} ({operator.op})"
     if operator.unit and operator.unit not in [unit.name for unit in arch.units]:
@@ -109,6 +109,6 @@ def _on(operations: Mapping[str, float], streams: Sequence[Stream], unit: Comput
 
 
 def memory_cycles(level: StorageLevel, reads: float, writes: float) -> float:
-    """Cycles in which each instance of a memory reads and writes so many words; 0 without a limit."""
+    """Cycles of an instance of a memory for its reads and writes in words; 0 without a bandwidth limit."""
     return max((words / bandwidth for words, bandwidth in through_ports(reads, writes, level) if bandwidth is not None),
                default=0.0)

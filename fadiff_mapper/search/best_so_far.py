@@ -1,4 +1,4 @@
-"""The running state of a search: every evaluated mapping passes through here, and the best one is kept.
+"""The running state of a search: it evaluates mappings, counts evaluations, and keeps the best mapping.
 
 The stages in Python (descent, enumeration) ask `SearchState.value` for the exact values of a batch; the compiled chains
 compute the same values. So all stages minimise the same value, no improvement is lost, and evaluations are counted
@@ -29,21 +29,21 @@ PRIORITY = 1e-6
 float64."""
 
 SHARE_WEIGHT = 2.0
-"""Weight of the logarithm of a share in a network: values then change as the logarithm of EDP, for which the
+"""Weight of the logarithm of a share in a network: values then change like the logarithm of EDP, for which the
 temperatures of the refinement are tuned."""
 
 TINY = _kernel.TINY
-"""Keeps the logarithm of a metric finite if it is 0 (a design whose energies are all 0)."""
+"""Smallest metric in a logarithm, which stays finite for a metric of 0 (a design whose energies are all 0)."""
 
 Watcher = Callable[[int, Nest, Progress], None]
 """Called with the number of a task, its improved best nest (one row) and its progress."""
 
 
 def exact_value(scores: Scores, metrics: tuple[str, ...], sums: np.ndarray | None = None) -> np.ndarray:
-    """One number per mapping to minimise, [B]: logarithms of the metrics, weighted by priority; from `ILLEGAL` upwards
-    by excess for illegal mappings.
+    """One number per mapping to minimise, [B]: for legal mappings the logarithms of the metrics, weighted by priority;
+    for illegal ones `ILLEGAL` plus their excess.
 
-    The share of the mapping in `sums` [2, B], energy and cycles of a network, replaces the metrics.
+    With `sums` [2, B], energy and cycles of a network, the mapping's share in them replaces the metrics.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         if sums is not None:
@@ -71,8 +71,8 @@ class SearchOutcome:
     status: str                    # How the search ended, in words
     history: tuple[Progress, ...]  # Every improvement, in order
     evaluations: int               # Mappings evaluated
-    legal_evaluations: int         # The legal mappings among them
-    least: float | None = None     # No mapping has less of the first metric, or a lower share in the network; 0: not
+    legal_evaluations: int         # Legal mappings among them
+    least: float | None = None     # Lower bound on the first metric, or on the share in the network; 0: not
                                    # proved; None: not tried
 
     @property
@@ -88,7 +88,7 @@ class SearchState:
                  stopped: Over = never, deadline: float = inf) -> None:
         """Arguments as for `search_many.search`.
 
-        Either all tasks have a room or sums, or none; a task on a sparse design is a family of one.
+        Rooms and sums are given for all tasks or for none; a task on a sparse design is a family of one.
         """
         self.options, self.watcher, self.stopped = options, watcher, stopped
         self.out_of_time = at_latest(deadline, stopped)
@@ -117,7 +117,7 @@ class SearchState:
         values = exact_value(scores, self.options.priorities, None if self._sums is None else self._sums[:, member])
         space = self.family.spaces[0]
         least = space.constraints.min_parallelism
-        if least > 0:  # the missing octaves lead the search back
+        if least > 0:  # the excess in octaves leads the search back
             share = nest.spatial.prod(axis=(0, 1)) / space.available
             values = np.maximum(values, np.where(share < least, ILLEGAL + np.log2(np.maximum(least, share) / share),
                                                  -np.inf))
@@ -125,7 +125,7 @@ class SearchState:
         self.legal_evaluations += np.bincount(member[values < ILLEGAL], minlength=len(self.best))
         better = np.flatnonzero(values < self.best[member])
         ranked = better[np.lexsort((values[better], member[better]))]
-        for row in ranked[np.unique(member[ranked], return_index=True)[1]]:  # the best of each member
+        for row in ranked[np.unique(member[ranked], return_index=True)[1]]:  # the best row of each member
             who = int(member[row])
             self.nests[who], self.best[who] = nest.take([row]), values[row]
             step = Progress(time.monotonic() - self.start, int(self.evaluations[who]), int(self.legal_evaluations[who]),

@@ -1,7 +1,7 @@
 """The choice of a mapping by cycles corrected to measured hardware.
 
 A search minimises the exact model's metric first. From its result, and from random mappings, chains then anneal on the
-metric with corrected cycles, with the exact model's energies and legality, in compiled code like all searches.
+metric with corrected cycles; energies and legality stay those of the exact model.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def calibrated_choice(task: MappingTask, nest: Nest, calibration: Calibration, o
                       over: Over = never) -> tuple[Nest, CorrectedCycles]:
     """The best mapping by corrected cycles, and these cycles; no worse than the given one.
 
-    `nest` is the result of the search on a dense design, one legal mapping; it stays if the metric of first priority
-    does not depend on cycles. Once `over` is true, the best so far is returned.
+    `nest`: the legal mapping that the search on a dense design found; it is returned if the metric of first priority
+    does not depend on cycles. Once `over` is true, the best mapping so far is returned.
     """
     problem, best = task.layer.problem, nest
     if METRIC_EXPONENTS.get(options.priorities[0], (1, 0))[1]:

@@ -1,8 +1,8 @@
-"""Why no legal mapping was found: a small set of constraints that together leave none, or only the hardware.
+"""Why no legal mapping was found: a small set of constraints that together exclude all, or the hardware by itself.
 
 Small map spaces are enumerated, which proves that they are empty; in large ones a short search looks for any legal
 mapping. Constraints are then left out, many at a time at first (as in delta debugging, Zeller and Hildebrandt 2002), as
-long as no legal mapping appears. The remaining constraints are to blame together.
+long as no legal mapping appears. The remaining constraints together cause the failure.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from fadiff_mapper.search.options import Effort, Progress, SearchOptions
 from fadiff_mapper.search.search_many import search
 
 SECONDS = 8.0
-"""Seconds after which the set of constraints to blame is no longer reduced: a limit on a user's patience."""
+"""Seconds after which the set of constraints is no longer reduced: a user waits for the answer."""
 
 ENUMERATED = 50_000
-"""Mappings up to which a space is enumerated, within about a second."""
+"""Largest map space that is enumerated, within about a second."""
 
 QUICK = SearchOptions(threads=1, effort=Effort(chains=32, neighbours=4, chains_agreeing=33, searches=1, proof=0))
-"""A search for any legal mapping, which ends with the first. More chains must agree than there are, because chains that
-agree on an illegal mapping must go on."""
+"""Options of a search for any legal mapping, which ends with the first. More chains must agree than there are, so that
+chains that agree on an illegal mapping go on."""
 
 
 def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never) -> str:
-    """Lines that say why the mappings of a space, in which a search found no legal one, are illegal.
+    """Lines that say why a search found no legal mapping in a space.
 
     They say "no mapping can" only if proven, by a contradiction or by the evaluation of every mapping. Raises OutOfTime
-    if `over` was true before anything was known.
+    if `over` was true before anything was found.
     """
     deadline = time.monotonic() + SECONDS
     whole, whole_proven = attempt(layer, space, over)
@@ -71,8 +71,8 @@ def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never) -> str:
 def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> tuple[SearchOutcome | None, bool]:
     """Looks for any legal mapping: among all in a small space, else by a short search (`QUICK`).
 
-    The outcome has the mapping of least excess if none is legal; it is None if there is no mapping at all. It is proven
-    if every mapping was evaluated, up to the first legal one, or a contradiction excludes them all. Raises OutOfTime.
+    The outcome has the mapping of least excess if none is legal; it is None if there is no mapping at all. True:
+    proven, as all mappings up to the first legal one were evaluated or a contradiction excludes all. Raises OutOfTime.
     """
     size = 0 if conflicts(space, over) else measured(space, ENUMERATED, over)[0]
     if not size:

@@ -1,13 +1,13 @@
 """The true optimum of a small problem: every mapping of its map space, counted exactly and evaluated in batches.
 
 A mapping is one factorization of each bound, for every level one order of its temporal loops and one layout of its
-spatial ones, and one choice of the data spaces that each level keeps. The position of loops of one iteration is free,
-so only the others are ordered, and an order that cannot matter (see `mapspace.build`) counts once.
+spatial loops, and one choice of the data spaces that each level keeps. Loops of one iteration may be anywhere, so only
+the other loops are ordered, and orders that cannot matter (see `mapspace.build`) count once.
 
-The count is a sum over factorizations of products over places: the number of orders of one place's loops. The latter
-depends on the number of loops of several iterations there, not on their factors, so factorizations are tallied by these
-numbers, dimension by dimension. A tally packs, for each of the 2 L factor places (2 l: spatial loops of level l, 2 l +
-1: its temporal ones), two numbers of `DIGIT` bits: loops in free order, and all loops.
+The count is a sum over factorizations; each contributes the product, over places, of the number of loop orders there.
+This number depends on how many loops of several iterations a place has, not on their factors, so factorizations are
+tallied by these numbers, dimension by dimension. A tally packs two numbers of `DIGIT` bits for each of the 2 L factor
+places (2 l: spatial loops of level l, 2 l + 1: its temporal loops): loops in free order, and all loops.
 
 Axes: P factor places, D dimensions, B mappings of a batch.
 """
@@ -40,8 +40,8 @@ PROBE, LOOK_EVERY = 16, 0.25
 """Mappings that are timed before an enumeration with a deadline, and seconds between two looks at the clock."""
 
 HOPELESS = 1000
-"""A space with so many times more factorizations than allowed mappings is not counted to the end: a longer count only
-sharpens the number in an error message."""
+"""A space with at least so many times more mappings than allowed is not counted to the end: an exact count would only
+sharpen the number in an error message."""
 
 BLOCK = 1 << 15
 """Factorizations that are laid out together: arrays of some megabytes."""
@@ -102,7 +102,7 @@ def count(space: MapSpace, over: Over = never) -> int:
     """The number of mappings of a map space, illegal ones included; exact at any size. Raises OutOfTime."""
     tallies = Counter({0: 1})
     for name, bound in space.problem.bounds.items():
-        # The number of factorizations of the bound by the tally of their loops.
+        # Factorizations of the bound, counted by the tally of their loops.
         partial = Counter({(1, 0): 1})
         for p, loops in enumerate(space.places):
             # all loops are counted only where any number of them may lie on X
@@ -132,9 +132,9 @@ def count(space: MapSpace, over: Over = never) -> int:
 Arrangements = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """The orders of the loops at one factor place, for every set of dimensions that have a loop there.
 
-A set is a bit mask m below 2^D; its orders stand in rows first[m] up to first[m] + number[m] of two tables [n, D]: of
-dimension indices from the innermost loop outwards, and whether the loop of a dimension lies on the Y axis. In order:
-number, first, and the tables."""
+A set is a bit mask m below 2^D; its orders are in rows first[m] up to first[m] + number[m] of two tables [n, D]:
+dimension indices from the innermost loop outwards, and whether the loop of a dimension lies on the Y axis. The tuple is
+(number, first, table of orders, table of axes)."""
 
 
 def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
@@ -155,7 +155,7 @@ def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
 
 @dataclass(frozen=True)
 class WholeSpace:
-    """A map space ready to be walked through."""
+    """A map space as tables from which all mappings are enumerated."""
 
     factors: tuple[np.ndarray, ...]     # For each dimension its factorizations, [n, P]
     arranged: tuple[Arrangements, ...]  # For each factor place the orders of its loops
@@ -179,8 +179,8 @@ def whole_space(space: MapSpace, over: Over = never) -> WholeSpace:
 def nests(whole: WholeSpace, size: int) -> Iterator[Nest]:
     """Every mapping once, in batches of at most `size`.
 
-    Each mapping of a factorization has a number, whose digits, in a base that differs from place to place, select the
-    order at each place and the kept data spaces.
+    The mappings of a factorization are numbered; the digits of a number, in a base that differs from place to place,
+    select the order at each place and the kept data spaces.
     """
     shape = tuple(len(rows) for rows in whole.factors)
     for start in range(0, math.prod(shape), BLOCK):

@@ -5,9 +5,9 @@ member, one member after the other. Axes: W (members), L, D, T, B as in `loop_ne
 
 The decisions without a gradient are loop orders, the placement of spatial loops, and the data spaces that a level
 keeps. Orders are drawn from the few that can matter. A level's order decides which data spaces are stationary during
-its innermost loops; so for every ranking of the data spaces there is a candidate with the loops irrelevant to the first
-data space innermost, among these first the loops irrelevant to the second, and so on. Among equal loops each dimension
-that slides a window is tried innermost, because only the innermost loop brings only new words.
+its innermost loops. For every ranking of the data spaces there is one candidate: loops irrelevant to the first data
+space are innermost, among these first the loops irrelevant to the second, and so on. Among equal loops each dimension
+that slides a window is tried innermost, because with any other innermost loop the window brings old words again.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from fadiff_mapper.model.sparse_design import SparseDesign
 
 MOST_ORDERS = 5040
-"""Candidate orders of one level: all rankings of seven data spaces; of more rankings so many are drawn at random."""
+"""Most candidate orders of one level: all rankings of seven data spaces; of more rankings a random sample."""
 
 LAYOUTS = 256
 """Random placements of one level's spatial loops on a two-dimensional fan-out, before equal ones are merged."""
 
 REMEMBERED = 4096
-"""Cached candidate orders and layouts of levels with equal constraints: the layers of a network and the tiles of its
-groups share nearly all of theirs."""
+"""Cached candidate orders and layouts of levels with equal constraints: layers of a network and tiles of its groups
+share nearly all of them."""
 
 KEPT = 0.7
 """Probability that a random mapping keeps a data space if it may."""
 
 TRIED = 8
-"""Draws of the other decisions of a first mapping; the first keeps every data space if it may, the second none except
-outermost."""
+"""Draws of orders, layouts and kept data spaces for a first mapping; the first keeps every data space that may be kept,
+the second none inside the outermost level."""
 
 
 class DiscreteDecisions(NamedTuple):
@@ -58,7 +58,7 @@ class DiscreteDecisions(NamedTuple):
 
 @dataclass(frozen=True)
 class SpatialLayouts:
-    """Candidate placements of one level's spatial loops; of a family of W members, [W, n, D] each."""
+    """Candidate placements of one level's spatial loops; for a family of W members both arrays are [W, n, D]."""
 
     order: np.ndarray  # [n, D]. Dimension indices from the innermost loop
     on_y: np.ndarray   # [n, D]. Whether each dimension lies on the Y axis, by dimension
@@ -98,7 +98,7 @@ def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
 
 
 def _side_by_side(candidates: Sequence[np.ndarray]) -> np.ndarray:
-    """The members' candidates [n_w, D] as [W, n, D], with rows repeated for members with fewer."""
+    """The members' candidates [n_w, D] as [W, n, D]; members with fewer candidates repeat rows."""
     most = max(map(len, candidates))
     return np.array([own if len(own) == most else own[np.arange(most) % len(own)] for own in candidates])
 
@@ -106,7 +106,7 @@ def _side_by_side(candidates: Sequence[np.ndarray]) -> np.ndarray:
 def batch_key(space: MapSpace, projection: Projection) -> tuple[object, ...]:
     """A key that two map spaces of one architecture share if they can be searched as one family.
 
-    It has neither bounds of dimensions nor limits on factors, which are tables of each member.
+    Bounds of dimensions and limits on factors are not part of it: each member has its own tables.
     """
     constraints = space.constraints
     levels = tuple((here.keep, here.bypass, here.open, level.temporal.no_reuse, level.spatial.no_reuse,
@@ -123,7 +123,7 @@ def temporal_orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between
     """Candidate orders of one level's temporal loops within its `LoopSpace`, distinct, innermost first: [n, D]; read
     only.
 
-    `looping` [D]: whether the dimension can have a loop at this level; the position of the others does not matter.
+    `looping` [D]: whether the dimension can have a loop at this level; otherwise its position does not matter.
     `ranks`: `Projection.ranks`.
     """
     innermost, free, outermost = ([dimensions.index(name) for name in part] for part in (inner, between, outer))
@@ -152,7 +152,7 @@ def _layouts(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple
              fanout: tuple[int, int], split: int | None, seed: int) -> SpatialLayouts:
     """Allowed placements of one level's spatial loops, deterministic; read only.
 
-    One if the fan-out has one axis, else the distinct ones of `LAYOUTS` random ones.
+    A single one if the fan-out has one axis, else the distinct ones of `LAYOUTS` random placements.
     """
     rng = np.random.default_rng(seed)
     innermost, free, outermost = ([dimensions.index(name) for name in part] for part in (inner, between, outer))
@@ -171,8 +171,8 @@ def _layouts(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple
 def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator | None = None) -> DiscreteDecisions:
     """One random set of decisions per column of a batch of B, a multiple of the members.
 
-    The first column of each member keeps every data space if it may, the second bypasses them if it may inside the
-    outermost level, the others keep at random. Without a generator the draws are those of the seed 0.
+    The first column of each member keeps every data space that may be kept, the second keeps none inside the outermost
+    level that may be bypassed, the others keep at random. Without a generator the draws are those of the seed 0.
     """
     rng = rng or np.random.default_rng(0)
     member, column = np.divmod(np.arange(batch), batch // len(family.spaces))
@@ -190,12 +190,12 @@ def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator |
 
 
 def first_of(family: LayerFamily, member: int, sparse: SparseDesign | None = None) -> Nest | None:
-    """A legal mapping of a member, found at once, with as much as possible in the outermost loops; None if none is
-    found.
+    """A legal mapping of a member, built without search, with factors in the outermost loops as far as possible; None
+    if none is found.
 
-    Its tiles are as small as the constraints allow, so that capacities likely hold: from the innermost place outwards
-    each takes the smallest divisor that the places further out can complete to the bound. It is one row; constraints on
-    parallelism exclude it.
+    Its tiles are as small as constraints allow, so that capacities probably hold: from the innermost place outwards
+    each place takes the smallest divisor that the places further out can complete to the bound. The nest has one row.
+    Constraints on parallelism exclude such a mapping.
     """
     tables = family.factors
     left, every, numbers = tables.bound[member], np.arange(tables.bound.shape[1]), list[np.ndarray]()

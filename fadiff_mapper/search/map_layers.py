@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from fadiff_mapper.search.lower_bound.assemble import LowerBound
 
 LEAST = 0.1
-"""Least seconds of a search with a deadline, which may already be over."""
+"""Least seconds of a search with a deadline, even if the deadline is already over."""
 
 WRITE_EVERY = 1.0
 """Least seconds between two mappings of one problem that are passed to the caller: most callers write files, and
 improvements come in bursts."""
 
 HANDING = 0.1
-"""Part of a limited time for passing interim mappings to the caller."""
+"""Share of a limited time for passing interim mappings to the caller."""
 
 SEARCHING = "searching: the best mapping so far"
 
@@ -69,19 +69,18 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     Arguments and errors not named here are those of `api.map_layers`.
 
     Args:
-        on_better: Called with the number of a problem and its first legal mapping, then the best so far at most once in
-            `WRITE_EVERY` seconds, then the result.
+        on_better: Called with the number of a problem and its first legal mapping, then with its best mapping so far at
+            most once in `WRITE_EVERY` seconds, then with the result.
         on_end: Called only with the number of a problem and its result.
         deadline: End of the time limit, seconds of `time.monotonic`, for a caller whose time began earlier; None: the
             limit from now on.
         bounds: False leaves out the lower bounds; `with_lower_bounds` adds them.
-        before: Name of the effort of a first search of every problem, one after the other, from which the search of
-            `options` continues, so that few have random mappings when time is over; None: no such search.
-
+        before: Name of the effort of a first search of every problem, one after the other. The search of `options`
+            continues from these, so that few problems have random mappings when time is over. None: no such search.
     Raises:
         FadiffError: As for `api.map_layers`; the results of all other problems have then been passed to `on_better` and
             `on_end`.
-        OutOfTime: Not all problems were prepared for their search in time.
+        OutOfTime: Time was over before all problems were prepared for their search.
     """
     if not specs:
         return []
@@ -126,7 +125,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         nest = first_of(task.family, 0, task.sparse)
         if nest is not None:
             stream.send(index, nest)
-    reports = sum(stream.handings) / max(len(stream.handings), 1) * len(specs)  # seconds of the last ones, as expected
+    reports = sum(stream.handings) / max(len(stream.handings), 1) * len(specs)  # expected seconds of the last reports
     last = max(deadline - reports, time.monotonic() + least)
     begun: Sequence[SearchOutcome] = ()
     if before is not None:
@@ -149,7 +148,7 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
     """Searches every task until its mapping is proved best in the first metric, up to the options' gap.
 
     All tasks must be provable (`proof.unprovable`); until the deadline, seconds of `time.monotonic`, they share the
-    time evenly. Returns one outcome per task, and the lower bound of a task by its number.
+    time evenly. Returns the outcomes in order, and a function that gives the lower bound of a task by number.
     """
     from fadiff_mapper.search.lower_bound.assemble import LowerBound, lower_bound
     from fadiff_mapper.search.lower_bound.proof import prove
@@ -205,7 +204,7 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
                     options: SearchOptions, stopped: Over, deadline: float) -> list[SearchOutcome]:
     """The outcomes after a search through residual factors from all legal mappings; equal problems once.
 
-    Mappings of problems that were rounded up are cut off at their bounds.
+    Mappings of problems with rounded-up bounds are cut off at the original bounds.
     """
     from fadiff_mapper.search.residual_search import search_residuals  # most searches go without it
     found: dict[int, SearchOutcome] = {}
@@ -222,8 +221,8 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
 
 
 def with_lower_bounds(results: Sequence[Result], metric: str, stopped: Over = never) -> list[Result]:
-    """Adds the lower bound over all mappings of the same problem to each result without one, until `stopped`; a short
-    proof raises it in a metric."""
+    """Adds the lower bound over all mappings of its problem to each result without one, until `stopped`; a short proof
+    raises the bound on one metric."""
     bounded, known = list(results), KnownLayers()
     with suppress(OutOfTime):
         for index, result in enumerate(in_time(results, stopped)):
@@ -238,11 +237,11 @@ def with_lower_bounds(results: Sequence[Result], metric: str, stopped: Over = ne
 
 def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | None], task: MappingTask | None,
                 metric: str, over: Over, proved: float | None = None) -> Result:
-    """The result with its lower bound; on failure its status says so.
+    """The result with its lower bound; if that fails, its status says so.
 
-    On a dense design a proof raises the bound on a metric: `proved` is the least value by the proof during the search;
-    None: a short proof starts here, from the mapping, a nest of one row. `task` is the problem as searched; None: no
-    proof counts. `over` ends it.
+    On a dense design a proof raises the bound on a metric. `proved`: the least value by the proof during the search;
+    None: a short proof starts here, from the mapping, a nest of one row. `task`: the problem as searched; None: no
+    proof. `over` ends the proof.
     """
     found, lost = attempted("lower bound", bound)
     if found is not None and task is not None and proved is not None:
@@ -260,7 +259,7 @@ def _with_bound(result: Result, nest: Nest, bound: Callable[[], LowerBound | Non
 class ResultStream:
     """Passes mappings to the caller of a search, problem by problem; arguments as for `map_layers`.
 
-    With residual factors problems may have been rounded up, so their mappings are cut off at the bounds.
+    With residual factors, problems with rounded-up bounds are searched, so their mappings are cut off at the bounds.
     """
 
     specs: Sequence[Spec]
@@ -270,7 +269,7 @@ class ResultStream:
     on_better: Callable[[int, Result], None] | None
     on_end: Callable[[int, Result], None] | None
     deadline: float  # Infinite without a limit
-    late: Over       # Ends what is not needed for the last results
+    late: Over       # Ends work that the last results do not need
     start: float     # Seconds of `time.monotonic` when the search began
     handed_at: dict[int, float] = field(default_factory=dict)  # Time of each problem's last report
     handings: list[float] = field(default_factory=list)        # Seconds of each report
@@ -286,7 +285,7 @@ class ResultStream:
                   bound_of: Callable[[int], LowerBound | None]) -> list[Result]:
         """Reports the final results, with history, options and lower bound (`bound_of` a problem, by its number).
 
-        Raises FadiffError, once the others are reported, with the reasons of problems without a legal mapping.
+        Raises FadiffError, after all reports, with the reasons of problems without a legal mapping.
         """
         results, failures, evaluated, calibration = [], [], dict[int, Result](), self.options.calibration
         if calibration is None:

@@ -37,12 +37,12 @@ class MappingTask:
     space: MapSpace                             # The map space that is searched
     given: Nest | None = None                   # A nest of one row to start from besides random ones; None: only random
                                                 # ones
-    room: Room | None = None                    # Words of every level that may be filled beside resident tensors,
+    room: Room | None = None                    # Words of every level that resident tensors leave to the mapping,
                                                 # arrays [L] and [L, T] (without the batch axis); None: the whole
                                                 # capacity
-    sums: tuple[float, float] | None = None     # Energy and cycles (E, T) of a network that the problem is a part of;
-                                                # its share energy / E + delay / T, to first order its part in the
-                                                # network's EDP (`fusion.prices`), is minimised in place of the metrics.
+    sums: tuple[float, float] | None = None     # Energy and cycles (E, T) of the network of the problem. The share
+                                                # energy / E + delay / T, to first order the part in the network's EDP
+                                                # (`fusion.prices`), is then minimised instead of the metrics.
                                                 # Infinite if they do not count; None: the metrics of the options
     sparse: SparseDesign | None = None          # The layer on its sparse design; None for a dense design
 
@@ -64,8 +64,8 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, room: Ro
                  sums: tuple[float, float] | None = None, layer: PreparedLayer | None = None) -> MappingTask:
     """Prepares the problem of a spec for a search; `layer` is the problem on its dense design if already prepared.
 
-    `constraints` of the map space replace the spec's, but for reuse (`no_reuse`). The map space may be empty:
-    contradictions are not looked for (see `mapspace.conflicts`).
+    `constraints` replace those of the spec for the map space, except for reuse (`no_reuse`). The map space may be
+    empty: contradictions are not checked (see `mapspace.conflicts`).
     """
     layer, sparse = layer or layer_of(spec), None
     if spec.sparse is not None and spec.sparse.applied:
@@ -76,13 +76,13 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, room: Ro
 
 
 def checked_task(spec: Spec, layer: PreparedLayer | None = None, over: Over = never) -> MappingTask:
-    """`mapping_task`; raises FadiffError if no mapping can meet the constraints, or none can be written; OutOfTime."""
+    """`mapping_task`, checked: FadiffError if no mapping can meet the constraints or be written; OutOfTime."""
     if not single_letter(spec.problem.dimensions):
         raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
                           "files; accepted: names of one letter")
     task = mapping_task(spec, layer=layer)
     if first_of(task.family, 0, task.sparse) is not None:
-        return task  # a legal mapping proves, faster than a search for contradictions, that there is none
+        return task  # a legal mapping is the fastest proof that nothing contradicts
     if contradictions := conflicts(task.space, over):
         raise FadiffError("\n".join(f"no mapping can meet the constraints: {reason}" for reason in contradictions))
     if task.impossible:

@@ -17,54 +17,54 @@ if TYPE_CHECKING:
     from fadiff_mapper.model.loop_nest import Nest
 
 LayerDescent: TypeAlias = "Callable[..., Nest]"
-"""Descends from random mappings of a family, given the running state of its search (`best_so_far.SearchState`), told of
-every mapping evaluated, and a random generator. Returns the best mapping of every restart, equally many columns for
-every member in turn (see `gradient.layer_descent`)."""
+"""Descends from random mappings of a family. Takes the running state of the search (`best_so_far.SearchState`), which
+counts every evaluated mapping, and a random generator. Returns the best mapping of every restart, equally many columns
+for every member in turn (see `gradient.layer_descent`)."""
 
 ILLEGAL = _kernel.ILLEGAL
-"""Value above that of every legal mapping (a logarithm), to which illegal ones add their excess."""
+"""Value above that of every legal mapping (a logarithm); illegal mappings add their excess to it."""
 
 SAME = _kernel.SAME
-"""Values, in natural logarithms of a metric, that differ by less are those of equally good mappings."""
+"""Difference of values, in natural logarithms of a metric, below which mappings are equally good."""
 
 AT_ONCE = 200_000
-"""Parts and mappings of a short proof: enough for most layers, in about the time of the search that the proof ends."""
+"""Budget of a short proof, in parts and mappings: enough for most layers, in about the time of the search it ends."""
 
 
 @dataclass(frozen=True)
 class Effort:
     """Schedule of the search of one layer; users name one of `EFFORTS`."""
 
-    chains: int = 64                     # Chains of the refinement; with more, each tries too few neighbours for the
-                                         # evaluations it takes
+    chains: int = 64                     # Chains of the refinement; with more, each chain gets too few of the
+                                         # evaluations
     rounds: int = 60                     # Rounds of the refinement; every chain makes one move a round, and longer
                                          # cooling finds nothing better
     neighbours: int = 12                 # Random neighbours of a chain's mapping evaluated in each round; more of them
                                          # in fewer rounds fill the lanes of the compiled evaluation
-    rounds_least: int = 30               # Rounds before the refinement may end early, as chains agree on a poor mapping
-                                         # while it is hot
-    chains_agreeing: int = 18            # Chains that have met the best mapping, and so end a problem's refinement
-                                         # early: easy layers need no more rounds
+    rounds_least: int = 30               # Rounds before the refinement may end early: while hot, chains may agree on a
+                                         # poor mapping
+    chains_agreeing: int = 18            # Chains that must have found the best mapping for a problem's refinement to
+                                         # end early: easy layers need no more rounds
     extra_rounds: int = 180              # Rounds for the best chains of problems whose chains have not agreed; 0 leaves
                                          # this part out
     extra_chains: int = 32               # Chains that continue in the extra rounds, of unlike values first, so that
                                          # copies of one local optimum crowd out no other
-    min_agreeing_chains: int = 9         # Chains, of all searches together, that must have met the best mapping by the
-                                         # end of the extra rounds: with fewer the search starts again, as the best
-                                         # mapping was met by luck
-    searches: int = 5                    # Searches at most, each from new random mappings, of which the best mapping
+    min_agreeing_chains: int = 9         # Chains, of all searches together, that must have found the best mapping by
+                                         # the end of the extra rounds; otherwise the search starts again, as finding
+                                         # it was luck
+    searches: int = 5                    # Most searches, each from new random mappings, of which the best mapping
                                          # stays; only hard layers take more than one. 0 returns the best mapping of the
                                          # descent, as the papers' methods do
     resplit_rate: float = 0.3            # Share of the moves of factors that redistribute the factors of two places:
                                          # matrix products need them, short searches do without
     crossover_rate: float = 0.1          # Share of the moves of the extra rounds that take all factors of one dimension
-                                         # from another chain, which joins what two chains found
-    proof: int = AT_ONCE                 # Parts and mappings of a short proof after the first rounds, which ends the
-                                         # search where no mapping is better; 0: none
+                                         # from another chain, which joins the finds of two chains
+    proof: int = AT_ONCE                 # Budget in parts and mappings of a short proof after the first rounds, which
+                                         # ends the search if no mapping is better; 0: no proof
     rounds_before_proof: int = 6         # Rounds before the short proof: after more it closes for no more layers
     proof_enough: float = 0.0            # Gap of the short proof that ends the search: chains hardly ever find better
-                                         # mappings than a proof that has come so close
-    descent: LayerDescent | None = None  # Descent whose ends the refinement starts from, for the method "gradient";
+                                         # mappings once a gap is so small
+    descent: LayerDescent | None = None  # Descent whose results the refinement starts from, for the method "gradient";
                                          # None: random mappings
 
 
@@ -77,8 +77,8 @@ EFFORTS = {
                     searches=1, proof=0),
     "full": Effort(),
 }
-"""Efforts by name. "light": what lies near a known mapping. "quick": every layer first, where time is short. "short":
-layers that a time limit leaves little for. "full": a layer by itself."""
+"""Efforts by name. "light": for mappings near a known one. "quick": a first search of every layer if time is short.
+"short": for layers under a tight time limit. "full": for a layer by itself."""
 
 METHODS = ("annealing", "gradient", "exhaustive")
 """Methods of a layer's search: simulated annealing on the exact model; the same from the ends of gradient descents on
@@ -111,8 +111,8 @@ class SearchOptions:
         calibration: A correction to measured hardware by which the mapping is chosen in the end (see
             `calibrated_choice`); None: only the exact model.
         prove: Go on until it is proved that no mapping is better in the first metric (`lower_bound.proof`); with the
-            effort "full" a quick search comes first, and the full one only where the proof takes long.
-        gap: Share by which the mapping may be above the least bound when a proof ends.
+            effort "full" a quick search comes first, and the full search only if the proof takes long.
+        gap: Share by which the mapping may be above the proved bound when a proof ends.
     """
 
     metrics: tuple[str, ...] = ()
@@ -155,7 +155,7 @@ class SearchOptions:
 
 
 MOST_THREADS = 1024
-"""Threads at most: a safety limit."""
+"""Most threads: a safety limit."""
 
 
 def check_options(options: SearchOptions) -> None:
@@ -198,7 +198,7 @@ def check_options(options: SearchOptions) -> None:
 
 
 def check_time_limit(limit: float | None) -> None:
-    """Raises FadiffError for a time limit that is no time."""
+    """Raises FadiffError for a time limit that is not a positive number of seconds."""
     if limit is not None and (not isinstance(limit, int | float) or not limit > 0):
         raise FadiffError(f"time limit: found {limit!r}; accepted: seconds greater than 0")
 
@@ -210,7 +210,7 @@ def check_gap(gap: float) -> None:
 
 
 def refuse_calibration_without_cycles(metrics: Sequence[str]) -> None:
-    """Raises FadiffError for a calibration by which no mapping is chosen: none of the metrics depends on cycles."""
+    """Raises FadiffError for a calibration without effect: none of the metrics depends on cycles."""
     fitting = [name for name, (_, cycles) in METRIC_EXPONENTS.items() if cycles]
     if not {*fitting} & {*metrics}:
         raise FadiffError(f"calibration: found with the metric {listed(metrics)}, which does not depend on cycles; "
@@ -234,7 +234,7 @@ class Progress:
         legal_evaluations: The legal ones of these.
         value: Value of the best mapping (see `best_so_far.exact_value`): the logarithm of the metric if legal, else
             above `ILLEGAL`.
-        stage: The stage that met it: "given", "start", "descent", "orders", "refine", "polish", "exhaustive" or
+        stage: The stage that found it: "given", "start", "descent", "orders", "refine", "polish", "exhaustive" or
             "proof".
     """
 

@@ -1,7 +1,7 @@
 """Refinement on the exact model: chains of random moves that cool down, then descent to a local optimum.
 
 Gradient descent on the relaxed model ends near good mappings, not at the best (`benchmarks/layer_quality.py
---ablations` measures how near), so the search continues with exact values. The chains run in compiled code
+--ablations` measures how near), so the search continues with exact values. Chains run in compiled code
 (`kernel/chains.hpp`), a few rounds at a time; the clock and the watcher are called in between.
 """
 
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
     from fadiff_mapper.search.lower_bound.proof import MappingProof
 
 ORDER_DRAWS = 2
-"""Weight of a level's order among the decisions that moves draw from: a level has many more orders than layouts or
-choices to keep."""
+"""Weight of a level's order among the decisions that a move may change: a level has many more orders than layouts or
+choices of kept data spaces."""
 
 COOLING, EXTRA_COOLING = (0.3, 0.01), (0.03, 0.003)
-"""Temperatures of the first and the last round, in natural logarithms of the metric, of the rounds and of the extra
-ones: hot enough to leave a local optimum, and to leave only a shallow one."""
+"""Temperatures of the first and the last round, in natural logarithms of the metric: of the main rounds, hot enough to
+leave a local optimum; of the extra rounds, only a shallow one."""
 
 TIME_FOR_PROOF = 2.0
-"""Seconds that a search must have left for a short proof: many open spatial loops give a proof a long start."""
+"""Seconds that must be left for a short proof: with many open spatial loops a proof starts slowly."""
 
 LARGEST_GAP = 0.5
 """Gap of a short proof up to which a search is not repeated, as the proof has looked for better mappings, too."""
 
 WIDE_GAP, LONGER = 0.15, 10
-"""Gap at the end of a search above which a second proof begins, from the mapping found, and the factor on its parts and
-mappings: few searches end so far from what is proved."""
+"""Gap at the end of a search above which a second proof begins, from the mapping found, and the factor on its budget:
+few searches end so far above the bound."""
 
 LOOK_EVERY = 0.03
-"""Seconds, about, between two looks at the clock; each may wait for the interpreter."""
+"""Approximate seconds between two looks at the clock; each may wait for the interpreter."""
 
 MOST_GROWTH = 4
-"""Growth of the number of rounds until the next look at most; the first look comes after one round."""
+"""Largest growth of the number of rounds until the next look at the clock; the first look comes after one round."""
 
 POLISH_STEPS = 200
-"""Steps of the last descent at most: a safety limit."""
+"""Most steps of the last descent: a safety limit."""
 
 
 def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False) -> SpaceTables:
@@ -69,7 +69,7 @@ def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False)
                             level.temporal.outer, tuple((factors > 1).tolist()), family.layer.projection.ranks)[None]
             for level, factors in zip(space.levels, most[1::2], strict=True)))
         movable = most > least
-        movable[-1] = False  # the outermost loops take the rest
+        movable[-1] = False  # the outermost loops get the remaining factors
         tables: dict[str, Any] = {"least": least, "most": most,
                                   "points": np.array(list(space.problem.bounds.values()), dtype=np.float64)}
     else:
@@ -96,9 +96,9 @@ def chains_of(task: MappingTask, options: SearchOptions, space: SpaceTables, dea
               correction: Correction | None = None) -> Chains:
     """Compiled chains without mappings on a task's layer, in a `compiled_space` (`kernel/chains.hpp`).
 
-    They minimise a sum of weighted logarithms of the metrics in order of priority, or the logarithm of the share in
-    `sums`, energy and cycles of a network; with a correction, by the cycles of measured hardware. They end in the
-    middle of a round at the deadline, seconds of `time.monotonic`.
+    They minimise the weighted logarithms of the metrics in order of priority, or the logarithm of the share in `sums`,
+    energy and cycles of a network; with a correction, at the cycles of measured hardware. They end in the middle of a
+    round at the deadline, seconds of `time.monotonic`.
     """
     terms = ([("share", SHARE_WEIGHT)] if task.sums is not None
              else [(name, PRIORITY ** i) for i, name in enumerate(options.priorities)])
@@ -129,9 +129,9 @@ class Refinement:
                  descended: SearchOutcome | None = None, watcher: Callable[[Nest, Progress], None] | None = None,
                  stopped: Over = never, deadline: float = inf, within: tuple[LayerFamily, int] | None = None,
                  correction: Correction | None = None) -> None:
-        """The chains at their first mappings, before their first round.
+        """Sets up the chains at their first mappings, before their first round.
 
-        To `starts` random mappings are added up to `Effort.chains`, and, where no proof comes, that of `start_legal`.
+        Random mappings fill `starts` up to `Effort.chains`; without a proof the mapping of `start_legal` is added.
 
         Args:
             descended: The end of a descent, whose history goes on.
@@ -147,12 +147,12 @@ class Refinement:
         self.elapsed, self.evaluations, self.legal_evaluations, self.reached = (  # of the descent
             descended.history[-1].time_s, descended.evaluations, descended.legal_evaluations, descended.value
         ) if descended else (0.0, 0, 0, inf)
-        self.reported = 0  # improvements of the chains that were looked at
-        self.proof: MappingProof | None = None  # of the best mapping after the first rounds
-        # a calibration, or residual factors, may choose another mapping in the end, of which the proof says nothing
+        self.reported = 0  # improvements of the chains that were reported
+        self.proof: MappingProof | None = None  # proof after the first rounds
+        # a calibration, or residual factors, may choose another mapping in the end, which the proof would not cover
         self.provable = bool(self.effort.proof) and not (
             task.sparse or correction or options.calibration or options.imperfect)
-        self.proved = False  # whether no mapping is better, where the search has one metric alone
+        self.proved = False  # whether the mapping is proved best, in a search with a single metric
         self.chains = chains_of(task, options, compiled_space(family, member), deadline, correction)
         if starts is not None:
             self.chains.start_at(nest_arrays(starts))
@@ -163,14 +163,14 @@ class Refinement:
         self.report()
 
     def start_legal(self) -> None:
-        """Adds the mapping of `first_of` where no chain has met a legal one."""
+        """Adds the mapping of `first_of` if no chain has found a legal one."""
         if self.chains.best_value >= ILLEGAL and (first := self.first()) is not None:
             self.chains.start_at(nest_arrays(first))
 
     def report(self, stage: str | None = None) -> None:
         """Adds the improvements since the last report to the history, and tells the watcher of the newest.
 
-        `stage`: where they come from, if not from the chains.
+        `stage`: the source of the improvements, if not the chains.
         """
         news = self.chains.history(self.reported)
         self.reported += len(news)
@@ -186,7 +186,7 @@ class Refinement:
         return Nest(*self.chains.best())
 
     def anneal(self, extra: bool = False) -> None:
-        """Runs the schedule of all problems, with the short proof, or the extra rounds for chains that do not agree.
+        """Runs the rounds of all problems, with the short proof, or the extra rounds for chains that do not agree.
 
         In the extra rounds, which are cooler, chains take good neighbours instead of the best, and factors from each
         other.
@@ -204,8 +204,8 @@ class Refinement:
         cool(self.chains, self.out_of_time, self.report)
 
     def prove(self, budget: int) -> None:
-        """Tries a proof, of so many parts and mappings, that the best mapping so far is the best; a better mapping that
-        it finds joins the chains, as does that of `start_legal`."""
+        """Tries to prove, within a budget of parts and mappings, that the best mapping so far is the best. A better
+        mapping that the proof finds joins the chains, and so does the mapping of `start_legal`."""
         from fadiff_mapper.search.lower_bound.proof import prove, unprovable  # after the first mapping
         task, sums = self.task, self.task.sums
         self.start_legal()
@@ -217,7 +217,7 @@ class Refinement:
         nest, earlier = self.best(), self.proof
         self.proof = prove(task.layer, task.space, "share" if sums else self.options.priorities[0], nest,
                            over=self.out_of_time, budget=budget, sums=sums or (1.0, 1.0), room=task.room)
-        if earlier:     # if time is over now, the earlier proof may have got further
+        if earlier:     # out of time, the earlier proof may have a better bound
             self.proof = replace(self.proof, least=max(self.proof.least, earlier.least))
         self.evaluations += self.proof.mappings
         if self.proof.nest is not nest:
@@ -226,11 +226,11 @@ class Refinement:
         self.proved = not self.proof.gap and (sums is not None or len(self.options.priorities) == 1)
 
     def run(self) -> SearchOutcome:
-        """Anneals until enough chains have met the best mapping, and descends from there to a local optimum.
+        """Anneals until enough chains have found the best mapping, then descends from it to a local optimum.
 
         A short proof after the first rounds may end the search. If the chains do not agree, the best ones continue. If
-        still too few, including earlier searches, have met the best mapping, the search starts again from new random
-        mappings. Where the end is far above what is proved, a longer proof follows.
+        too few, including those of earlier searches, have then found the best mapping, the search starts again from new
+        random mappings. If the end is far above the proved bound, a longer proof follows.
         """
         effort, chains, met = self.effort, self.chains, 0
         enough = min(effort.min_agreeing_chains, effort.chains, effort.extra_chains)

@@ -1,11 +1,11 @@
 """The search through residual factors, from the best mapping without them.
 
-Starts are the best mapping of the layer and of slightly larger layers, cut off at the bounds: a layer of 28 rows for
-one of 27. From the best of them chains of random moves continue, as in the search without residuals.
+It starts from the best mappings of the layer and of slightly larger layers, cut off at the bounds: a layer of 28 rows
+for a layer of 27. From the best of these, chains of random moves continue, as in the search without residuals.
 
-Timeloop rounds the average instances in use down, and divides the words of a fan-out among all its receivers, so the
-best mapping by its numbers would exploit the rounding. A mapping here has the worse of two values: Timeloop's, and the
-one without these faults (`model.evaluate.UNROUNDED`); if both forget multiply-accumulates, it is worse by that share.
+Timeloop rounds the average instances in use down, and divides the words of a fan-out among all its receivers, so that
+the best mapping by its numbers would exploit the rounding. A mapping here has the worse of two values: Timeloop's, and
+the value without rounding (`model.evaluate.UNROUNDED`); missing multiply-accumulates worsen it by their share.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ MULTIPLES = (2, 3, 4, 5, 6, 7, 8, 12, 14, 16, 32)
 """Numbers whose multiples are bounds of larger layers."""
 
 MOST_GROWTH = 0.34
-"""Relative growth of a bound for such a layer at most."""
+"""Largest relative growth of a bound in such a larger layer."""
 
 BRIEF_CHAINS, BRIEF_ROUNDS = 16, 24
-"""Chains and rounds of the searches of larger layers at most: their mappings are only starts."""
+"""Most chains and rounds of the searches of larger layers: their mappings are only starts."""
 
 CHAINS, TRIED, ROUNDS, COOLING = (12, 6), (10, 32), (24, 14), ((0.1, 0.003), (0.003, 0.001))
-"""Chains through residual factors, neighbours tried per round, rounds, and temperatures of the first and the last
-round; then of the best of these chains, which continue, as the first schedule often ends above the best."""
+"""Schedules of the chains through residual factors: chains, neighbours tried per round, rounds, temperatures of first
+and last round. The second continues with the best chains, as the first often ends above the best mapping."""
 
 CROSSOVER = 0.1
 """Share of the moves that take all factors of one dimension from another chain."""
 
 POLISH_STEPS = 2
-"""Steps of the last descent at most, of some hundred neighbours each."""
+"""Most steps of the last descent, of some hundred neighbours each."""
 
 
 def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions, *,
                      stopped: Over = never, deadline: float = inf) -> SearchOutcome:
-    """The better mapping, with or without residuals, from the end of a search of a task without: a legal mapping."""
+    """The better outcome, with or without residual factors; `outcome`: of the search without, a legal mapping."""
     over = at_latest(deadline, stopped)
     earlier = (outcome.history[-1].time_s if outcome.history else 0.0) - time.monotonic()
     least, most = factor_ranges(task.space)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 CHOSEN = "chosen for the network"
-"""Status of a mapping that is the best for a network, but not for its layer by itself."""
+"""Status of a mapping that is best for a network, but not for its layer by itself."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class CorrectedCycles:
 
     Attributes:
         cycles: Corrected cycles of the mapping.
-        exact_choice_cycles: Corrected cycles of the mapping that the exact model prefers.
-        exact_choice_energy_pj: Energy of that mapping.
+        exact_choice_cycles: Corrected cycles of the mapping that is best without the calibration.
+        exact_choice_energy_pj: Energy of that mapping in pJ.
     """
 
     cycles: float
@@ -49,11 +49,11 @@ class Result:
 
     Attributes:
         spec: The input: architecture, problem, energies, constraints.
-        mapping: The best mapping that the search met.
+        mapping: The best mapping that the search found.
         stats: Its numbers, as `timeloop-model` computes them.
         status: How the search ended, in words.
         history: Every improvement in order: `time_s` since the start, `evaluations` so far, `value` of the metric
-            (None before a legal mapping), `stage` that met it.
+            (None before a legal mapping), `stage` that found it.
         options: The options of the search, by name.
         evaluations: Mappings evaluated.
         time_s: Seconds from the start of the search to this result.
@@ -81,25 +81,25 @@ class Result:
 
     @property
     def value(self) -> float:
-        """The mapping's value of that metric; see `Stats.of`."""
+        """The mapping's value of the metric of first priority; see `Stats.of`."""
         return self.stats.of(self.metric)
 
     @property
     def gap(self) -> float | None:
-        """Share by which that value may be above the best possible; 0: it is the best; None: unknown."""
+        """Share by which `value` may be above the best possible one; 0: proved best; None: unknown."""
         return None if self.bound is None else self.bound.gap(self.metric, self.value)
 
     def write(self, folder: str | Path) -> None:
-        """Writes the files of the run into a folder, made where it does not exist, all or none.
+        """Writes the files of the run into a folder, which is made if missing; all files or none.
 
-        Those that `timeloop-mapper` leaves are among them. Raises FadiffError where a file cannot be written.
+        They include the files of `timeloop-mapper`. Raises FadiffError if a file cannot be written.
         """
         from fadiff_mapper.output.run_files import run_files
         with lock(folder):
             write_files(folder, run_files(self))
 
     def certificate(self) -> dict[str, Any]:
-        """The proof that no mapping is better, for `fadiff-validate certificate`; FadiffError if it did not end."""
+        """The proof that no mapping is better, for `fadiff-validate certificate`; FadiffError if it is incomplete."""
         from fadiff_mapper.search.lower_bound.proof import certificate
         from fadiff_mapper.search.mapspace.build import build_mapspace
         asked = self.options["gap"] if self.options.get("prove") else None
@@ -136,9 +136,9 @@ class Result:
 
 
 def with_nest(result: Result, nest: Nest, stats: Stats | None = None) -> Result:
-    """The result with a mapping, a nest of one row, and its statistics; None: evaluated here.
+    """The result with another mapping, a nest of one row, and its statistics; None: evaluated here.
 
-    Another mapping than that of the search has the status `CHOSEN`.
+    A mapping that the search did not choose has the status `CHOSEN`.
     """
     spec = result.spec
     mapping = found_mapping(spec, nest)

@@ -1,7 +1,7 @@
 """The search of many problems: equal problems once, similar ones side by side, several such jobs in parallel.
 
 Networks repeat layers, and layers that differ only in their bounds can be evaluated in one batch (`layer_family`). So
-equal tasks become one member of a family, members of one family one job of at most `LARGEST`, and jobs run on a pool of
+equal tasks become one member of a family, and up to `LARGEST` members of a family become one job. Jobs run on a pool of
 threads; NumPy and compiled code release the interpreter.
 """
 
@@ -25,7 +25,7 @@ from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.refinement import Refinement, early_end
 
 LARGEST = 16
-"""Members of a family that descend side by side: larger batches gain nothing, and wait for each other."""
+"""Most members of a family in one job: larger batches gain nothing, and members wait for each other."""
 
 
 def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher | None = None,
@@ -37,11 +37,11 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
 
     Args:
         watcher: Called with the number of a task whenever its best mapping improves; one call at a time.
-        stopped: Asked between steps; once true, every search ends with its best so far.
+        stopped: Asked between steps; once true, every search ends with its best mapping so far.
         deadline: End of all searches, seconds of `time.monotonic`.
         in_turn: Whether each search may take all the remaining time, not only its share.
-        begun: For each task the outcome of a shorter search from which it starts, and which it keeps without time; or
-            empty.
+        begun: For each task the outcome of a shorter search, from which its search starts, and which is returned if no
+            time is left; or empty.
     """
     if not tasks:
         return []
@@ -80,10 +80,10 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
 
 
 def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[Sequence[Sequence[int]]]:
-    """The tasks as jobs: the numbers of equal tasks, of at most `largest` different ones that are one family.
+    """The tasks as jobs; a job is the numbers of equal tasks, for at most `largest` different tasks of one family.
 
     A family has one design, one shape of problem and the same kinds of terms; a layer on a sparse design is a family of
-    one, as its densities depend on its bounds. Jobs come in the order in which their tasks first occur.
+    one, as its densities depend on its bounds. Jobs keep the order in which their tasks first occur.
     """
     designs: dict[tuple[int, int], str] = {}
     families: dict[Hashable, dict[Hashable, list[int]]] = {}
@@ -106,7 +106,7 @@ def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[Sequence[Sequen
 
 def search(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher | None = None,
            stopped: Over = never, deadline: float = inf) -> list[SearchOutcome]:
-    """Searches every task of one family: all mappings, or chains on the exact model, from a descent's ends on request.
+    """Searches every task of one family: all mappings, or chains on the exact model, perhaps from a descent.
 
     One outcome per task, in order; its mapping may be illegal if no legal one was found. Arguments as for `search_all`;
     the same seed gives the same answer, unless time runs out.

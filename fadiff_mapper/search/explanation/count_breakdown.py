@@ -2,8 +2,8 @@
 
     reads of Inputs at Buffer = tile 64 (C8 x P8) x 4 (K loop at DRAM) x 49 (Q loop at DRAM) = 12544
 
-A receiver (the next level inwards that keeps the data space, or the arithmetic) is sent its tile once for every
-iteration of the loops outside it, from the first loop on that moves the data space; and so is every other receiver of
+A receiver (the next level inwards that keeps the data space, or the arithmetic) gets its tile once for every iteration
+of the loops outside it, from the first loop that moves the data space outwards; so does every other receiver of
 different words. Other amounts (overlapping windows, links between neighbours, first-read elision) are added or
 subtracted by name, so that the terms always give the exact count.
 
@@ -35,7 +35,7 @@ class CountTerm:
     """One factor of a count, or one amount added to the product of its factors."""
 
     value: int | Decimal  # The factor, or the words; negative if they are subtracted
-    text: str             # The tile, loop or fan-out that the factor stands for, or the reason of the amount
+    text: str             # The tile, loop or fan-out of the factor, or the reason of the amount
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class CountExplanation:
     action: str                              # "reads", "fills" or "updates"
     count: int                               # Words per instance of the level
     factors: tuple[CountTerm, ...]           # A tile, and the loops that refetch it
-    corrections: tuple[CountTerm, ...] = ()  # Amounts that are no product
+    corrections: tuple[CountTerm, ...] = ()  # Amounts outside the product
     notes: tuple[str, ...] = ()              # Loops and receivers that cost nothing: a stationary tile, or multicast
 
     def expression(self) -> str:
@@ -75,7 +75,7 @@ def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -
     """Explains every access count of one mapping, a row of an evaluated batch.
 
     One explanation for each level, data space that it holds, and action, from the outermost level inwards. With
-    residuals it explains whole runs, minus the average words that the shorter last runs lack.
+    residual factors it explains full runs, minus the average words that the shorter last runs lack.
     """
     nest = evaluation.nest
     if nest.residual:
@@ -124,8 +124,8 @@ def _of_level(layer: PreparedLayer, evaluation: Evaluation, row: int, wanted: np
     def demand(receiver: int) -> tuple[list[CountTerm], list[str]]:
         """A receiver's tile and the temporal loops that refetch it; as notes the loops over which it is stationary.
 
-        From the innermost loop outwards a tile is stationary up to the first loop that moves the data space; that loop
-        and every loop outside it cost another delivery (with `no_reuse` all loops do). The tile has its extent along
+        From the innermost loop outwards a tile is stationary up to the first loop that moves the data space. This loop
+        and every loop outside it deliver the tile again (with `no_reuse` all loops do). The tile has its extent along
         each rank; for the arithmetic (-1) it is one word.
         """
         factors = [CountTerm(1, "1 (word per cycle and unit)")]
@@ -150,10 +150,10 @@ def _of_level(layer: PreparedLayer, evaluation: Evaluation, row: int, wanted: np
         return factors, [f"held over the {', '.join(over)}"] if over else []
 
     def sent(action: str, further: list[CountTerm]) -> CountExplanation:
-        """The words exchanged with the receivers inside the level; `further` are more corrections.
+        """The words exchanged with the receivers inside the level; `further`: additional corrections.
 
         A receiver is the next level inwards that keeps the data space; -1 is the arithmetic. Spatial loops over
-        receivers of different words are factors; loops of a multicast are notes.
+        receivers of different words are factors; spatial loops of a multicast are notes.
         """
         receiver = int(max(np.flatnonzero(held[:level] & reuse.coalesced[:level, tensor]), default=-1))
         factors, notes = demand(receiver)

@@ -22,13 +22,13 @@ from fadiff_mapper.search.explanation.count_breakdown import ACTIONS, CountExpla
 if TYPE_CHECKING:
     from fadiff_mapper.search.explanation.sensitivities import Sensitivity
 
-# Folders are edited and mixed up, so a run is evaluated again before it is explained: its mapping must give the stored
-# numbers.
+# Folders may be edited and mixed up, so a run is evaluated again before it is explained: its mapping must reproduce the
+# stored numbers.
 
 INPUT, RESULT = "fadiff.input.yaml", "fadiff.result.json"
 
 LARGEST = 1 << 28
-"""Bytes of a result file that is read: a safety limit."""
+"""Largest result file in bytes that is read: a safety limit."""
 
 WRITTEN = "a folder that fadiff-mapper map has written"
 
@@ -95,14 +95,14 @@ def _is_bound(stored: Any) -> bool:
 class RunExplanation:
     """The explanation of one run."""
 
-    metric: str                             # The metric of the sensitivities: the stored bound's, which the run
+    metric: str                             # The metric of the sensitivities: that of the stored bound, which the run
                                             # minimised; else EDP
-    bound: dict[str, Any] | None            # The bound as stored with the run, see `lower_bound.bound_record`: its
-                                            # constraints are not in the folder. None if unknown
+    bound: dict[str, Any] | None            # The bound as stored with the run, see `lower_bound.bound_record`, as the
+                                            # folder lacks the constraints to compute it. None if unknown
     sensitivities: tuple[Sensitivity, ...]  # The largest elasticity first; empty for a single count, for sparse
-                                            # designs, and for mappings with residuals
+                                            # designs, and for mappings with residual factors
     counts: tuple[CountExplanation, ...]    # Every access count, or the requested one
-    lost: str = ""                          # The reason if computing the sensitivities failed
+    lost: str = ""                          # Why sensitivities could not be computed, if so
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as plain values, for JSON."""

@@ -1,23 +1,23 @@
 """The sensitivity of a metric to each constant of the machine.
 
-- Energies per access and bandwidths: derivatives of the exact cost at the fixed mapping. A bandwidth's is one-sided:
-  the gain of more of it, which is nothing where another level is as slow.
+- Energies per access and bandwidths: derivatives of the exact cost at the fixed mapping. Derivatives by bandwidths are
+  one-sided: the gain of more bandwidth, which is 0 if another level is as slow.
 - Capacities and fan-outs: neither enters the cost of a fixed mapping, which must change to use more of them. Their
   worth, a shadow price, is an elasticity of the optimum f* of the continuous problem
 
       minimise  log f(x)   subject to   log a_i(x) <= log(limit_i),   sum of x over the loops of d = log(bound_d)
 
-  next to the mapping, with x the logarithms of the factors and a_i the words or units asked of a limit. By the envelope
-  theorem d log f* / d log(limit_i) is minus the Lagrange multiplier of that limit at the optimum, zero where the
+  near the mapping, with x the logarithms of the factors and a_i the words or units that limit i must hold. By the
+  envelope theorem d log f* / d log(limit_i) is minus the Lagrange multiplier of that limit at the optimum, zero if the
   optimum leaves the limit slack. Delay is the largest of several cycle counts, which has no derivative where two are
   equal; so its logarithm is a variable of its own, bounded from below by each of them. SLSQP (scipy) finds the optimum;
   the multipliers come from the conditions of Karush, Kuhn and Tucker by least squares without negative parts (Lawson
   and Hanson 1974; scipy's `nnls`).
 
-Only the loops that the mapping has are variables (a loop of factor 1 stays away), in its order and with what it
-keeps: the elasticities say nothing of mappings with other loops. In logarithms of the factors the tiles, the units in
+Only the loops of the mapping are variables (no loop of factor 1 is added), in their order and with the kept data
+spaces: the elasticities do not cover mappings with other loops. In logarithms of the factors the tiles, the units in
 use and, without windows, the traffic are sums of exponentials of linear functions, so the problem is close to a convex
-one and has one optimum.
+problem with one optimum.
 
 Axes: V loops, the temporal ones first; C limits; a point is [V + 1], its last entry the logarithm of the cycles.
 """
@@ -52,15 +52,15 @@ UNITS = {"leak": "pJ/cycle"} | dict.fromkeys(("read", "fill", "update", "compute
     BANDWIDTHS, "words/cycle") | {"capacity": "words", "fan-out X": "units", "fan-out Y": "units"}
 
 HAIR = 1e-9
-"""Relative rise of a bandwidth before its derivative is taken, so that of several equally slow levels another one is
-the slowest: far above the rounding of float64, and too small to change the slowest level otherwise."""
+"""Relative rise of a bandwidth before its derivative is taken, so that of several equally slow levels another is the
+slowest: far above the rounding of float64, and too small to change the slowest level otherwise."""
 
 RISE = 1e-7
-"""Relative rise of a bandwidth for a difference: cycles fall with 1 / bandwidth, so the derivative has an error of that
-size; the rounding of float64 adds 1e-9."""
+"""Relative rise of a bandwidth for a difference: cycles fall with 1 / bandwidth, so the error of the derivative is of
+the same size; the rounding of float64 adds 1e-9."""
 
 LEAST = 1e-9
-"""Least logarithm of a factor: a loop at 1 stays in the nest, as another order would be without it."""
+"""Least logarithm of a factor: a loop at 1 keeps its place in the nest, as removing it would change the order."""
 
 STEP = 1e-6
 """Rise of the logarithm of a factor for differences: their error is of that size, and the rounding of float64 adds 1e-9
@@ -104,13 +104,13 @@ class Sensitivity:
 
 def sensitivities(layer: PreparedLayer, evaluation: Evaluation, metric: str = "edp",
                   over: Over = never) -> tuple[Sensitivity, ...]:
-    """Sensitivities of a legal mapping, evaluated as a batch of one, to prices, bandwidths, capacities and fan-outs.
+    """Sensitivities of a legal mapping, evaluated as a batch of one, to energies, bandwidths, capacities and fan-outs.
 
-    The largest elasticity comes first, zeros last. At the fixed mapping counts are exact, so the derivatives are the
-    exact model's without its rounding of cycles. Energy is linear in the prices: the derivative by a price is the
-    energy of a machine with this price 1 and all others 0. Cycles and leakage are differentiated by bandwidths as a
-    difference over a small rise. A wider fan-out makes room for all units inside, so the elasticities of their limits
-    add up. Raises OutOfTime.
+    The largest elasticity comes first, zeros last. At the fixed mapping counts are exact, so derivatives are those of
+    the exact model without its rounding of cycles. Energy is linear in the energies per action: the derivative by one
+    of them is the energy of a machine on which it is 1 and all others are 0. Cycles and leakage are differentiated by
+    bandwidths as a difference over a small rise. A wider fan-out makes room for all units inside, so the elasticities
+    of their limits add up. Raises OutOfTime.
     """
     def cost_with(rounding: Rounding, **constants: Any) -> Cost:
         """The cost on a machine with other prices or bandwidths, without the energy of interconnects."""
@@ -200,7 +200,7 @@ class ShadowPrices:
 def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: Over = never) -> ShadowPrices:
     """The elasticities of a metric's continuous optimum next to a mapping, a legal nest of one row.
 
-    The optimum is local. At a kink (another limit or level binds just beyond it) the elasticity lies between its values
+    The optimum is local. At a kink (where another limit or level becomes tight) the elasticity lies between its values
     for more and for less of the limit. A limit that no loop of the mapping can meet, such as that of a memory of one
     word, counts as slack. Raises OutOfTime.
     """
@@ -226,11 +226,11 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: O
     def evaluated(point: np.ndarray) -> np.ndarray:
         """The F functions of the problem and their derivatives by the logarithms of the factors, [F, 1 + V].
 
-        In order: the logarithm of the metric's own part (energy; 1 for delay; accesses of the outermost level), of the
-        cycles of the arithmetic, of each level's cycles, of the words or units asked of each limit. Derivatives are
-        central differences, evaluated in one batch: as fast as automatic differentiation, without torch. A kink counts
-        half. A loop of factor 1 has one neighbour only, since shorter loops do not exist. A solver step to infinite
-        numbers gets nan, and its end then counts as uncertain.
+        Logarithms, in order, of: the metric's own part (energy; 1 for delay; accesses of the outermost level), the
+        cycles of the arithmetic, the cycles of each level, the words or units for each limit. Derivatives are central
+        differences, evaluated in one batch: as fast as automatic differentiation, without PyTorch. A kink counts half.
+        A loop of factor 1 has one neighbour only, since shorter loops do not exist. If the solver steps to infinite
+        numbers, the result is nan, and the optimum counts as uncertain.
         """
         logs, count = point[:-1], len(start)
         down = np.where(logs - STEP > LEAST, STEP, 0.0)
@@ -303,9 +303,9 @@ def combined_sensitivities(layers: Sequence[tuple[float, Spec, Mapping, Stats]],
     """The nonzero sensitivities of the EDP of layers that run one after the other on one machine, largest elasticity
     first.
 
-    `layers` are the number of runs of each, weights included, and the mapping of one with its statistics. With E the
-    sum of energies and T the sum of cycles, d(E T) = T dE + E dT for every constant. A sensitivity is certain if it is
-    certain in every layer. Raises FadiffError for a sparse design, OutOfTime.
+    `layers`: for each the number of runs, weights included, its spec, the mapping of one run and its statistics. With E
+    the sum of energies and T the sum of cycles, d(E T) = T dE + E dT for every constant. A sensitivity is certain if it
+    is certain in every layer. Raises FadiffError for a sparse design, OutOfTime.
     """
     energy = sum(runs * stats.energy_pj for runs, *_, stats in layers)
     cycles = sum(runs * stats.cycles for runs, *_, stats in layers)

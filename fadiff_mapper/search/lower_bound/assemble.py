@@ -2,9 +2,9 @@
 
 For every choice of the data spaces that levels keep, and every state of parallelism under it:
 
-- energy is at least that of the multiply-accumulates, of the least accesses (`accesses`), and of the leakage of the
+- energy is at least the energy of multiply-accumulates, of the least accesses (`accesses`), and of the leakage of the
   instances that must be in use for the least delay;
-- delay is at least the multiply-accumulates over those at work, and at every level the least words over its bandwidth.
+- delay is at least the multiply-accumulates over units in use, and at every level the least words over its bandwidth.
 
 The bound is the least over all choices and states, so it holds for every mapping, legal ones in particular. The bound
 on EDP is the least product in one state, which may exceed the product of the two bounds.
@@ -42,12 +42,12 @@ METRIC_NAMES = {"edp": "EDP", "energy": "energy", "delay": "delay", "last_level_
 
 
 SAME = 1e-8
-"""The share by which a value may be above its bound and still counts as proved: sums differ in their last bits, and
-bounds leave some billionths for that."""
+"""Relative difference of value and bound that still counts as proved: sums differ in their last bits, and bounds leave
+some billionths for this."""
 
 
 def gap_above(value: float, bound: float) -> float:
-    """The share by which a value may be above the best possible one; 0: it is the best; infinite: the bound is 0."""
+    """The share by which a value may be above the best possible value; 0: proved best; infinite: the bound is 0."""
     share = value / bound - 1 if bound else math.inf if value else 0.0
     return share if share > SAME else 0.0
 
@@ -84,12 +84,12 @@ def bound_record(bound: LowerBound, metric: str, value: float) -> dict[str, Any]
 
 
 MOST_CHOICES = 32
-"""Keep-or-bypass choices tried together; with more, every data space is bounded by itself, each word sent once. A limit
-on time, set by hand."""
+"""Most keep-or-bypass choices tried together; beyond it every data space is bounded by itself, with each word sent
+once. A limit on time, set by hand."""
 
 MOST_SETS = 4096
-"""Sets of levels that may keep one data space, which are tried one by one; with more it is left out of the bound: a
-limit on time, which designs of 12 levels keep."""
+"""Most sets of levels that may keep one data space, tried one by one; beyond it the data space is left out of the
+bound. A limit on time, which designs of 12 levels meet."""
 
 SLACK = 1 - 1e-11
 """Factor on every bound: the sums here and in the exact model may differ in their last bits."""
@@ -100,22 +100,22 @@ class BoundPart:
     """One addend of the energy bound, or one of the limits whose largest is the delay bound."""
 
     metric: str   # "energy" or "delay"
-    where: str    # The level, the data space or the two levels that it belongs to, in words
+    where: str    # The level, the data space or the two levels of the addend, in words
     value: float  # Energy in pJ, or delay in cycles
-    source: str   # The reason why no mapping can have less, in words
+    source: str   # Why no mapping can have less, in words
 
 
 @dataclass(frozen=True)
 class LowerBound:
-    """The values that no legal mapping of a map space can undercut.
+    """Lower bounds on the metrics of all legal mappings of a map space.
 
     Attributes:
-        edp: Energy-delay product, pJ * cycles. May exceed energy * delay, whose best mappings can be different ones.
+        edp: Energy-delay product, pJ * cycles. May exceed energy * delay, as these are minimised separately.
         energy: Energy, pJ.
         delay: Delay, cycles.
         last_level_accesses: Accesses of the outermost level, words.
-        parts: The parts of the EDP bound: its energy is the sum of their energies, its delay the largest delay; of the
-            bound before branch and bound raised it (`raised`).
+        parts: The parts of the EDP bound before branch and bound raised it (`raised`): its energy is the sum of their
+            energies, its delay the largest of their delays.
     """
 
     edp: float
@@ -125,23 +125,23 @@ class LowerBound:
     parts: tuple[BoundPart, ...]
 
     def of(self, metric: str) -> float:
-        """The bound on one of the metrics that a search can minimise, in the unit of that attribute."""
+        """The bound on a metric, in the unit of the attribute."""
         return float(getattr(self, metric))
 
     def gap(self, metric: str, value: float) -> float | None:
-        """The share by which a value of a metric can be above the best possible one; None where the bound is 0."""
+        """The share by which a value of a metric may be above the best possible value; None if the bound is 0."""
         least = self.of(metric)
         return max(value / least - 1, 0.0) if least > 0 else None
 
     def raised(self, metric: str, least: float) -> LowerBound:
-        """The bound where nothing undercuts `least` in a metric, either."""
+        """The bounds with that on one metric raised to `least`."""
         values = {name: self.of(name) for name in METRIC_NAMES}
         return LowerBound(**values | {metric: max(values[metric], least)}, parts=self.parts)
 
 
 @dataclass(frozen=True)
 class LeastShares:
-    """Shares of the dense numbers of any mapping that are left, or less; by default everything."""
+    """Least shares of the dense accesses and computes that remain on a sparse design; by default all."""
 
     reads: np.ndarray | float = 1.0    # Words read, [L, T]
     fills: np.ndarray | float = 1.0    # Words filled, [L, T]
@@ -153,8 +153,8 @@ class LeastShares:
 def without_bound(layer: PreparedLayer) -> bool:
     """Whether no bound is proven for a layer.
 
-    Of an output whose rank is a sum of dimensions Timeloop's count of the words that need not be read back can exceed
-    the words that are written there. A dimension with a coefficient of 0 belongs to a rank and moves nothing in it.
+    If a rank of an output is a sum of dimensions, Timeloop's count of words that need no read-back can exceed the words
+    that are written. A dimension with coefficient 0 belongs to a rank and does not move it.
     """
     return any(written and windowed for windowed, written
                in zip(layer.projection.windowed, layer.projection.read_write, strict=True)) or any(
@@ -165,8 +165,8 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
                 tiled: bool = True, over: Over = never) -> LowerBound | None:
     """Bounds all metrics of one layer from below.
 
-    `shares`: least shares of the dense accesses and computes that zeros leave; None: everything. `tiled`: whether
-    factors divide their dimensions, so that all tiles are known; else every word is sent once.
+    `shares`: least shares of the dense accesses and computes that zeros leave; None: all. `tiled`: whether factors
+    divide their dimensions, so that all tiles are known; else every word is sent once.
 
     Returns None where no bound is proven, see `without_bound`. Raises OutOfTime.
     """
@@ -186,11 +186,11 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
 
 
 def _keepers(layer: PreparedLayer, space: MapSpace, over: Over) -> list[list[tuple[int, ...]]]:
-    """For each data space every set of levels that may hold it, innermost first; none is empty.
+    """For each data space every nonempty set of levels that may hold it, innermost first.
 
-    Levels that keep it without coalescing, outside of every one that coalesces it, hold nothing
-    (`model/access_counts.py:holding`). Where there are too many sets, an empty one alone: what is sent of the data
-    space is left out of the bound.
+    Levels outside of all coalescing keepers of a data space hold nothing of it
+    (`model/access_counts.py:holding`). If there are more than `MOST_SETS` sets, the only one is empty: the traffic of
+    the data space is left out of the bound.
     """
     kept: list[list[tuple[int, ...]]] = []
     for t, name in enumerate(in_time(space.problem.dataspace_names(), over)):
@@ -223,11 +223,10 @@ def _joint_bound(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, 
 
 def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
                     kept: Sequence[Sequence[tuple[int, ...]]], shares: LeastShares, over: Over) -> LowerBound:
-    """The bound where there are too many choices: each data space at its cheapest, as if it were alone.
+    """The bound if there are too many choices: each data space at its cheapest, as if it had all levels to itself.
 
-    Without tiles: for a data space alone mostly some tile fits, and some loop outside does not move it.
-
-    `kept` has for each data space every set of levels that may keep it.
+    No joint tiles are tried: with all the room, a single data space mostly has a tile that fits, and a loop outside
+    that does not move it. `kept`: for each data space every set of levels that may keep it.
     """
     alone = [[keep_choice(inputs, states, tuple(keepers if t == tensor else () for t in range(len(kept))))
               for keepers in in_time(options, over)] for tensor, options in enumerate(kept)]
@@ -256,12 +255,12 @@ def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
 
 
 def _energies(layer: PreparedLayer, inputs: BoundInputs, shares: LeastShares) -> AccessPrices:
-    """Least energies in pJ per word: blocks are full at best, and one access serves a whole cluster at best."""
+    """Least energies in pJ per word: at best every block is full, and one access serves a whole cluster."""
     machine, word = layer.machine, word_energy(layer.machine)
     shared = np.minimum(1.0, machine.clusters / inputs.spread.instances[:, None])
     written = np.array(layer.projection.read_write)
     address = machine.addr_gen * shared
-    whole, partial = element_shares(layer.arch, layer.problem)  # outputs that are read or filled are partial sums
+    whole, partial = element_shares(layer.arch, layer.problem)  # outputs are read and filled as partial sums
     updates = (word.update * shared + address * written) * shares.updates
     return AccessPrices((word.read * shared + address * ~written) * shares.reads * partial,
                         (word.fill * shared + address) * shares.fills * partial, updates * whole, updates * partial)
@@ -276,11 +275,11 @@ def _outermost(layer: PreparedLayer) -> AccessPrices:
 
 def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.ndarray,
                          delay: np.ndarray, shares: LeastShares) -> list[Addend]:
-    """Energy that is not that of accesses: the arithmetic, and leakage of at least the instances in use.
+    """Energy besides accesses: the arithmetic, and the leakage of at least the instances in use.
 
-    Instances in use times cycles are at least the MACs over those that hang below one instance.
+    Instances in use times cycles are at least the MACs over the units below one instance.
 
-    `macs` are in use in each state of parallelism, `delay` the least cycles, [S] each. Returns addends in pJ.
+    `macs`: MACs in use in each state of parallelism, `delay`: the least cycles, [S] each. Returns addends in pJ.
     """
     computes, instances = layer.problem.computes * shares.computes, shares.instances
     parts = [Addend(layer.arch.arithmetic.name, computes * layer.machine.compute_energy * np.ones_like(macs),
@@ -297,7 +296,7 @@ def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.nda
 
 def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
                   shares: LeastShares) -> list[Addend]:
-    """Limits in cycles: MACs over those that can work at once; words over bandwidth, level by level."""
+    """Limits in cycles: MACs over MACs that can work at once; words over bandwidth, level by level."""
     macs = choice.states.macs
     return [Addend(layer.arch.arithmetic.name, layer.problem.computes * shares.computes / macs,
                    f"{layer.problem.computes} multiply-accumulates on at most {int(macs.max())} units at once"),
@@ -309,13 +308,13 @@ def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
 
 @dataclass(frozen=True)
 class PortLimit:
-    """The cycles that the words through one port of a level take at least."""
+    """The least cycles for the words through one port of a level."""
 
     name: str
     reads: bool         # whether reads pass through it
     writes: bool
-    words: float        # that pass in a cycle, of each instance
-    cycles: np.ndarray  # in each state of parallelism, [S]
+    words: float        # words per cycle of each instance
+    cycles: np.ndarray  # least cycles in each state of parallelism, [S]
 
 
 def _port_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, shares: LeastShares,
@@ -323,7 +322,7 @@ def _port_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, 
     """The limited ports of a level."""
     machine, nothing = layer.machine, np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
     whole, partial = element_shares(layer.arch, layer.problem)
-    # how often a word that is read, and one that is written, passes through each port
+    # ports that a read word, and a written word, pass through
     ports = through_ports(np.array([1, 0]), np.array([0, 1]), machine)
     for name, ((reads, writes), limit) in zip(("read", "write", "shared"), ports, strict=True):
         rate = float(limit[level, 0])
@@ -337,17 +336,16 @@ def _port_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, 
                             sum((addend.value for addend in addends), np.zeros_like(choice.states.macs)))
 
 
-# Why it holds. A mapping with residuals is one without, of a larger problem, cut off at the bounds. So its spatial
-# loops have any whole factors that the fan-outs hold, and it needs at least as many cycles as there are multiply-
-# accumulates over the units that work. Each distinct word still is sent at least once to each level that keeps it; of
-# joint tiles, whose points divided the bounds, nothing is used. The bound is one on the numbers without Timeloop's
-# faults of rounding (`model.evaluate.UNROUNDED`): Timeloop rounds the instances in use on average down and may
-# print less.
+# Why it holds. A mapping with residual factors is a mapping of a larger problem without them, cut off at the bounds. So
+# its spatial loops have any whole factors that fit the fan-outs, and it needs at least as many cycles as there are
+# multiply-accumulates over units in use. Each distinct word still is sent at least once to each level that keeps it.
+# Joint tiles are not used, as their points need not divide the bounds. The bound is on numbers without Timeloop's
+# rounding (`model.evaluate.UNROUNDED`): Timeloop rounds the average instances in use down and may print less.
 
 def residual_lower_bound(layer: PreparedLayer, space: MapSpace, over: Over = never) -> LowerBound | None:
-    """Bounds all metrics of one layer from below, whatever whole numbers its factors are.
+    """Bounds all metrics of one layer from below, for any whole factors.
 
-    Returns None where none is proven, see `lower_bound`. Raises OutOfTime.
+    Returns None if no bound is proven, see `lower_bound`. Raises OutOfTime.
     """
     return lower_bound(layer, _any_factors(space), tiled=False, over=over)
 
@@ -363,19 +361,19 @@ def _any_factors(space: MapSpace) -> MapSpace:
 
 @dataclass(frozen=True)
 class LeastInSteps:
-    """Values that no mapping of a layer undercuts, whatever the steps in which the layer runs.
+    """Lower bounds on a layer in a fused group, whatever the steps in which the layer runs.
 
     Attributes:
-        energy: pJ, where each word from and to the outermost level comes and goes once.
-        cycles: Cycles likewise.
+        energy: pJ, if each word from and to the outermost level comes and goes once.
+        cycles: Cycles under the same condition.
         inside: pJ on the chip, without reads and fills of the home.
-        busy: Cycles that the arithmetic and all levels but the outermost one need, without fills of the home.
-        inward: Words that the home reads of each data space, [T].
-        back: pJ of a sum that comes back to the level inside the home that keeps sums, to be added to; 0 where several
-            levels, or none, may keep them.
-        summing: For each port of that level its cycles, and those of a sum that comes back.
-        units: Multiply-accumulates in use at most, by loops over some dimensions alone.
-        instances: Instances of a level in use at most, likewise.
+        busy: Cycles of the arithmetic and of all levels except the outermost, without fills of the home.
+        inward: Words read from the home of each data space, [T].
+        back: pJ of a partial sum that returns to the level inside the home that keeps sums; 0 if several levels, or
+            none, may keep them.
+        summing: For each port of that level its cycles, and the cycles of a sum that returns.
+        units: The most multiply-accumulates in use, by spatial loops over the given dimensions only.
+        instances: The most instances of a level in use, by spatial loops over the given dimensions only.
     """
 
     energy: float
@@ -390,14 +388,14 @@ class LeastInSteps:
 
 
 def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int, copied: bool) -> LeastInSteps | None:
-    """Bounds a layer that runs in steps, each with a mapping of its own, from below.
+    """Lower bounds on a layer that runs in steps, each with a mapping of its own.
 
-    On the chip a part of the layer that runs again costs as much again at least: smaller tiles touch no fewer words
-    for each multiply-accumulate.
+    On the chip a recomputed part of the layer costs at least as much again: smaller tiles touch no fewer words for each
+    multiply-accumulate.
 
-    `home`: the index of a level; `copied`: whether finished sums are read once more, for their copy to the home, in the
-    level inside it that keeps sums. Returns None where no bound is proven: see `without_bound`, and where too many sets
-    of levels could keep the data spaces.
+    `home`: the index of a level; `copied`: whether finished sums are read once more, in the level inside the home that
+    keeps sums, to be copied to the home. Returns None if no bound is proven (`without_bound`), or if too many sets of
+    levels could keep the data spaces.
     """
     space, shape = _any_factors(space), (len(space.levels), len(space.problem.dataspaces))
     inputs, kept = bound_inputs(space, False, True), _keepers(layer, space, never)
@@ -405,10 +403,10 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int, copied: boo
         return None
     every, none, shares = np.ones(shape), np.zeros(shape), LeastShares()
     whole = _energies(layer, inputs, shares)
-    chip, other = every.copy(), every.copy()    # all levels but the outermost one; all but that and the home
+    chip, other = every.copy(), every.copy()    # all levels except the outermost; all except this and the home
     chip[-1], other[-1], other[home] = 0.0, 0.0, 0.0
     filled = every.copy()
-    filled[home] = 0.0  # operands that stay there come in once, however often the layer runs
+    filled[home] = 0.0  # a resident operand is filled once, however often the layer runs
     unfilled = LeastShares(fills=filled)
     inner = AccessPrices(whole.read * other, whole.fill * other, whole.update * chip, whole.sums * chip)
     states = cache(partial(parallelism, space, inputs.spread))
@@ -416,7 +414,7 @@ def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int, copied: boo
     name = layer.problem.dataspaces[output].name
     inside = [level for level in range(home) if name not in space.levels[level].bypass]
     if not any(name in space.levels[level].keep for level in inside):
-        inside = []     # the home itself may add sums up
+        inside = []     # the home itself may add up sums
     copy = inputs.touched[output] * element_shares(layer.arch, layer.problem)[0][:, output] * copied
     where = inside if len(inside) == 1 else []
     found: list[tuple[float, float, float, float]] = []

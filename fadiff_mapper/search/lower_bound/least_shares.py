@@ -1,8 +1,8 @@
 """The bound on a sparse design: the least share of the dense accesses and computes that it carries out.
 
-Three things take accesses away. Zeros that a format does not store, and tiles that a parent's format knows to be empty,
-leave at least the expected density of the tensor. Gating and skipping leave at least the probability that single words
-of all leaders are nonzero, as larger tiles are empty less often. Computes on two nonzeros always happen.
+Three mechanisms remove accesses. Formats do not store zeros, and tiles that a parent's format marks as empty are not
+sent: at least the expected density of the tensor remains. Gating and skipping leave at least the probability that
+single words of all leaders are nonzero, as larger tiles are empty less often. Computes on two nonzeros always happen.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from fadiff_mapper.search.mapspace.build import MapSpace
 SLACK = 1 - 1e-9
 """Factor on every share: sums of probabilities may differ in their last bits."""
 MILLIONTH = 6e-7
-"""What rounding to a millionth takes from a probability at most, and a little more."""
+"""The most that rounding to a millionth takes from a probability, with a margin."""
 LARGEST_ROUNDED = 1 << 20
-"""Words of a tile up to which the rounding of its least occupancy is looked at; sparser tensors count as unsafe. A
+"""Largest tile in words for which the rounding of its least occupancy is checked; sparser tensors count as unsafe. A
 limit on time and memory, set by hand."""
 
 
 def sparse_lower_bound(design: SparseDesign, space: MapSpace, over: Over = never) -> LowerBound | None:
     """Bounds all metrics of one layer on a sparse design from below.
 
-    The bound of the dense layer, of whose accesses and computes no more is saved than can be saved at most, in memories
-    as large as compression makes them.
+    It is the bound of the dense layer with the least remaining shares of accesses and computes, in memories as large as
+    compression makes them.
 
-    Returns None where none is proven: see `lower_bound`, and for designs with spatial skipping. Raises OutOfTime.
+    Returns None if no bound is proven: see `lower_bound`, and for designs with spatial skipping. Raises OutOfTime.
     """
     if design.skips_instances:
         return None
@@ -66,9 +66,9 @@ def least_shares(design: SparseDesign) -> LeastShares:
             targets.add(target)
             left[target] = min(left[target], math.prod(expected[names.index(name)] for name in choice.conditions))
     accessed = stored * left
-    # Reads of outputs are rounded down; so few may be left that none are counted.
+    # Reads of outputs are rounded down; few of them may be rounded to none.
     reads = np.where([space.read_write and t in targets for t, space in enumerate(problem.dataspaces)], 0.0, accessed)
-    # Computes whose operands are both nonzero are left whatever is saved.
+    # Computes whose operands are both nonzero always happen.
     computed = 1 - 3 * TOLERANCE
     for density, written in zip(design.word_densities, design.layer.projection.read_write, strict=True):
         if not written:
@@ -77,18 +77,18 @@ def least_shares(design: SparseDesign) -> LeastShares:
 
 
 def least_sent(design: SparseDesign, tensor: int) -> float:
-    """The least expected density of tiles of which empty ones are not sent, those counted as empty.
+    """The least expected share of a tensor's words that is sent if empty tiles are not sent.
 
-    Timeloop takes the first probability for that of the empty tile, even where tiles cannot be empty (see
-    `sparse_tiles.fill`). Then anything may be left; 0 stands for that.
+    Timeloop takes the first probability for that of the empty tile, even if tiles cannot be empty (see
+    `sparse_tiles.fill`). In such cases the share is unknown, and 0 is returned.
     """
     model = design.models[tensor]
     if model.kind == HYPERGEOMETRIC:
-        # Tiles of at most half the words leave room for all nonzeros outside; windows overlap and may be larger.
+        # Tiles of at most half the words can be empty, as all nonzeros fit outside; windows overlap and may be larger.
         safe = 2 * model.nonzeros <= model.words and not design.layer.projection.windowed[tensor]
     elif model.kind != FIXED or model.density <= 2 / LARGEST_ROUNDED:
         safe = False
-    else:  # no tile of at least one nonzero may be taken to have a least occupancy of 0, which division may round to
+    else:  # safe if no tile with one nonzero or more has a least occupancy that division rounds to 0
         words = np.arange(math.floor(1 / model.density), math.ceil(2 / model.density) + 1, dtype=np.float64)
         below = np.floor(words * model.density)
         safe = bool(((below != 1) | (np.floor(below / words * words) == 1)).all())
@@ -96,9 +96,9 @@ def least_sent(design: SparseDesign, tensor: int) -> float:
 
 
 def with_room_at_most(design: SparseDesign, arch: Architecture) -> Architecture:
-    """The architecture with memories that hold, uncompressed, whatever they may hold compressed.
+    """The architecture with memories enlarged to hold as many uncompressed words as they may hold compressed.
 
-    Sizes grow by the inverse of the least density where anything is compressed.
+    Where anything is compressed, sizes grow by the inverse of the least density.
     """
     levels = []
     for level, options in zip(arch.levels, design.sparse.levels, strict=True):

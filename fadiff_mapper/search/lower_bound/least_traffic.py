@@ -1,18 +1,18 @@
 """The least traffic between levels, weighted by price: every joint tile of a level is tried.
 
-Why these are bounds. Let T be the joint tile of a level, V the product of all temporal loops outside it, and d the
-innermost of these loops that runs more than once. A data space that d moves by itself (in a rank of its own) touches
-other words at every step, of this loop and of all outside it; so all words of the joint tile are sent V times. So
-are those of a data space that is kept at a level further in whose instances together cannot hold what the joint
-tile touches: then a loop inside the tile moves it, and Timeloop sends it again for every loop outside that one. In
-all other cases each distinct word is sent at least once. The innermost loop is common to all data spaces, and so
-is the tile, which must hold all that the level keeps. This trade-off underlies the bounds of Hong and Kung (1981);
-here the minimum is taken over the tiles themselves, so that no constant is lost.
+Why these are bounds. Let T be the joint tile of a level, V the product of all temporal loops outside the tile, and d
+the innermost of these loops that runs more than once. A data space that d moves by itself (in a rank of its own)
+touches other words at every step of d and of all loops outside d, so all words of the joint tile are sent V times. The
+same holds for a data space kept at a level further in, if the instances of that level together cannot hold the words
+that the joint tile touches: then a loop inside the tile moves the data space, and Timeloop sends it again for every
+loop outside that loop. In all other cases each distinct word is sent at least once. All data spaces share the innermost
+loop and the tile, which must hold all data spaces that the level keeps. This trade-off underlies the bounds of Hong and
+Kung (1981); here the minimum is taken over the tiles themselves, so that no constant is lost.
 
-Neighbouring windows: the calls of a window deliver at least the union of its tiles. By induction over the loops:
-loop s repeats what is inside it n - 1 times, each time delivering the tile minus what the call before delivered, and
-the union of the shifted tiles has at most that many new words. Links between neighbours only move words that some
-call before delivered. Where d slides a window, a share of the tile is new at every step (see `_new_share`).
+Neighbouring windows: the calls of a window deliver at least the union of its tiles, by induction over the loops. Loop s
+repeats the loops inside it n - 1 times, each time delivering the tile minus the delivery of the call before, and the
+union of the shifted tiles has at most that many new words. Links between neighbours only move words that some call
+before delivered. Where d slides a window, a share of the tile is new at every step (see `_new_share`).
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer, element_shares
 from fadiff_mapper.search.lower_bound.parallel import Parallelism, Spread, spread_of
 from fadiff_mapper.search.mapspace.build import MapSpace, reachable
 
-# The traffic of a map space is known long before its prices are: each metric, each bandwidth weighs it anew. So the
-# alternatives are pruned once, and every price looks at the front alone.
+# The traffic of a map space is known before prices are: each metric and each bandwidth weighs it anew. So alternatives
+# are pruned once, and every price only looks at the front.
 
 MOST_PASSES = 48
-"""Alternatives that are compared with all others; the alternatives after them stay, dominated or not. A limit on time
-that costs no exactness, set by hand."""
+"""Most alternatives that are compared with all others; all later ones stay, dominated or not. A limit on time that
+costs no exactness, set by hand."""
 
 
 def undominated(points: np.ndarray) -> np.ndarray:
     """Leaves out the columns that another column undercuts or equals in every row.
 
-    For every cost that does not fall in any row the cheapest of all columns is as cheap as the cheapest of the result.
+    A cost that does not fall in any row is least on one of the remaining columns.
 
-    From columns `points` [C, N] to F of them, [C, F]; a few dominated ones may be left.
+    From columns `points` [C, N] to F of them, [C, F]; a few dominated ones may remain.
     """
     least = points.min(axis=1, keepdims=True)
     rest, front = points, list[np.ndarray]()
-    # the column of the least sum is dominated by none, and dominates many
+    # no column dominates the one with the least sum, which dominates many
     total = (points / np.maximum(least, 1.0)).sum(axis=0)
     while rest.shape[1] and len(front) < MOST_PASSES:
         best = rest[:, [int(total.argmin())]]
@@ -58,41 +58,40 @@ def undominated(points: np.ndarray) -> np.ndarray:
     return np.concatenate([*front, rest], axis=1)
 
 
-# A *joint tile* of a level is the set of iterations that one step of the temporal loops outside it covers: the tile
-# of the level times all spatial loops outside it. In every dimension the number of its points divides the bound. The
-# points need not be neighbours, because spatial loops of outer levels stand between them; so words are counted by
-# what any set of so many points must touch.
+# A *joint tile* of a level is the set of iterations in one step of the temporal loops outside the level: the level's
+# tile times all spatial loops outside. In every dimension the number of its points divides the bound. Points need not
+# be neighbours, because spatial loops of outer levels come between them; so words are counted that any set of so many
+# points must touch.
 
 MOST_TILES = 30_000
-"""Joint tiles of a level that are tried; where there are more, neighbours stand together. All tiles of the bundled
-layers on the bundled designs are tried; with many more a bound takes longer than the search of its layer."""
+"""Most joint tiles of a level that are tried; beyond it neighbouring tiles form groups. Larger numbers would make
+bounds take longer than the search of the layer."""
 
 REMEMBERED = 2048
-"""Dimensions whose extents are kept: layers of a network share most. A plain limit on memory."""
+"""Dimensions whose extents are cached, as layers of a network share most. A limit on memory, set by hand."""
 
 
 @dataclass(frozen=True)
 class JointTiles:
     """All joint tiles of one level, N of them or groups of them."""
 
-    words: np.ndarray              # Distinct words of each data space that a tile touches at least, [T, N]
-    visits: np.ndarray             # Iterations of the temporal loops outside at least, all dimensions together, [N]
-    runs: np.ndarray               # Whether the loops over a dimension outside run more than once, [D, N]; not for the
-                                   # whole dimension alone
+    words: np.ndarray              # Least distinct words of each data space that a tile touches, [T, N]
+    visits: np.ndarray             # Least iterations of the temporal loops outside, all dimensions together, [N]
+    runs: np.ndarray               # Whether the loops over a dimension outside run more than once, [D, N]; false if the
+                                   # tile spans the whole dimension
     steps: tuple[np.ndarray, ...]  # Iterations of the loops over each dimension outside, [n_d] for its extents
     extents: np.ndarray            # The number of each tile's extent in a grid over all dimensions, [N], the last
                                    # dimension innermost
-    single: bool = True            # Whether each stands for itself, so that the steps are those of the tile and not of
-                                   # a larger one
+    single: bool = True            # Whether each is a single tile, not a group, so that the steps are exact
 
 
 def joint_tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles | None:
-    """The joint tiles of the given numbers of points in each dimension, ascending; None where groups stay too many.
+    """The joint tiles of the given numbers of points in each dimension, ascending; None if groups are still too many.
 
-    Where tiles are too many, neighbouring extents of a dimension form groups with a least and a most number of points.
-    A tile of a group touches no fewer words than the least points do, and the loops outside take no fewer steps than
-    with the most; so a bound by groups holds, and is the looser the wider they are. The longest dimension's groups are
-    paired until tiles are few enough. The last extent, which may be the whole dimension, stays by itself.
+    If there are too many tiles, neighbouring extents of a dimension form groups with a least and a most number of
+    points. Tiles of a group touch at least the words of the least points, and the loops outside take at least the steps
+    of the most points; so a bound by groups holds, but the looser the wider they are. The groups of the longest
+    dimension are paired until tiles are few enough. The last extent, perhaps the whole dimension, stays by itself.
     """
     groups = [[(points, points) for points in choices] for choices in extents]
     while math.prod(map(len, groups)) > MOST_TILES:
@@ -123,8 +122,8 @@ def _extents(bound: int, spatial: tuple[tuple[int, ...], ...],
              temporal: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
     """The numbers of points that a joint tile of each level can have in one dimension.
 
-    They are the products of the temporal loops up to the level and all spatial loops that the temporal loops outside
-    can complete to the bound.
+    These are products of the temporal loops up to the level and all spatial loops that the temporal loops outside can
+    complete to the bound.
     """
     levels = range(1, len(temporal) + 1)
     inside = (reachable(bound, (*spatial, *temporal[:level])) for level in levels)
@@ -134,18 +133,18 @@ def _extents(bound: int, spatial: tuple[tuple[int, ...], ...],
 
 
 def touched_words(dataspace: DataSpace, points: Mapping[str, Any], box: bool = True) -> Any:
-    """Distinct words that a set of iterations touches at least, by its number of points in each dimension.
+    """Least distinct words that a set of iterations touches, by its number of points in each dimension.
 
-    Coordinates that differ in one rank belong to different words, so the ranks' extents multiply to distinct words once
-    a dimension is counted in the first of its ranks only. Points need not be neighbours: the sums of two sets of a and
-    b numbers have a + b - 1 values at least.
+    Coordinates that differ in one rank belong to different words, so ranks' extents multiply to distinct words if each
+    dimension counts only in the first of its ranks. Points need not be neighbours: sums of two sets of a and b numbers
+    have at least a + b - 1 values.
 
-    In a `box` points are neighbours, and words are all but the holes of its strides: dimensions of a rank are added by
-    ascending coefficient. As long as a coefficient is no greater than the extent so far, no hole opens and the extent
-    grows by coefficient * (points - 1). The first greater one lays out disjoint copies; after that only points - 1 more
-    words are certain for each dimension.
+    In a `box` points are neighbours, and words are counted without the holes of strides: dimensions of a rank are added
+    by ascending coefficient. While a coefficient is at most the extent so far, no hole opens and the extent
+    grows by coefficient * (points - 1). The first greater coefficient makes disjoint copies; after it each dimension
+    adds only points - 1 certain words.
 
-    Unless in a box, `points` may be arrays that broadcast against each other, to the shape of the words.
+    Except in a box, `points` may be arrays that broadcast against each other, to the shape of the words.
     """
     result, used = 1.0, set[str]()
     for rank in dataspace.ranks:
@@ -168,7 +167,7 @@ def touched_words(dataspace: DataSpace, points: Mapping[str, Any], box: bool = T
 
 
 Keepers = tuple[tuple[int, ...], ...]
-"""For each data space the levels that keep it, innermost first; none for one that is left out of the bound."""
+"""For each data space the levels that keep it, innermost first; empty for one left out of the bound."""
 
 States = Callable[[tuple[int, ...]], Parallelism]
 """The states of parallelism, by the innermost level that keeps each data space."""
@@ -176,17 +175,17 @@ States = Callable[[tuple[int, ...]], Parallelism]
 
 @dataclass(frozen=True)
 class BoundInputs:
-    """Quantities of one map space that all its traffic bounds start from, computed once."""
+    """Quantities of one map space from which all its traffic bounds start."""
 
     space: MapSpace                       # The map space
-    touched: np.ndarray                   # Distinct words of each data space that the problem touches at least, [T]
+    touched: np.ndarray                   # Least distinct words of each data space that the problem touches, [T]
     capacity: np.ndarray                  # Words that the instances of each level in use can hold together, infinite
                                           # without a limit, [L]
     moving: tuple[frozenset[int], ...]    # For each data space the indices of the dimensions that move it by themselves
                                           # (in a rank of their own)
     windowed: tuple[bool, ...]            # For each data space whether several dimensions of bounds above 1 share a
                                           # rank
-    lost: np.ndarray                      # Words of each data space that rounding takes at most at each level, [T, L]:
+    lost: np.ndarray                      # Most words of each data space that rounding takes at each level, [T, L]:
                                           # Timeloop averages windows that overlap over their receivers
     tiles: tuple[JointTiles | None, ...]  # For each level its joint tiles; None where there are too many, or where the
                                           # level has no capacity
@@ -197,8 +196,8 @@ class BoundInputs:
 def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) -> BoundInputs:
     """The quantities of a map space that its traffic bounds start from, without joint tiles unless `tiled`.
 
-    `in_steps`: the problem runs in any number of parts, each rounded by itself. Windows that spatial loops divide may
-    then be lost altogether.
+    `in_steps`: the problem runs in any number of parts with separate rounding, which may lose windows that spatial
+    loops divide altogether.
     """
     problem = space.problem
     index = {name: d for d, name in enumerate(problem.dimensions)}
@@ -229,19 +228,19 @@ def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) ->
 class KeepChoice:
     """One choice of the levels that keep each data space, with the parallelism and the least traffic under it.
 
-    A crossing is one data space between two levels that keep it, with none between them that does. For every legal
-    mapping some column of `words` is component-wise at most what it sends, so the cheapest column is a lower bound.
+    A crossing is one data space between two consecutive levels that keep it. For every legal mapping some column of
+    `words` is at most its traffic in every row, so the cheapest column is a lower bound.
     """
 
-    keepers: Keepers               # For each data space the levels that keep it; a data space with none is left out of
-                                   # the bound
+    keepers: Keepers               # For each data space the levels that keep it; empty for a data space left out of the
+                                   # bound
     states: Parallelism            # States of parallelism
     tensor: np.ndarray             # The data space of each of C crossings, the innermost receiver first, [C]
     inner: np.ndarray              # The level that receives it, [C]
     outer: np.ndarray              # The level that sends it, [C]
-    ends: tuple[int, ...]          # For each level that receives anything, innermost first, the number of crossings
+    ends: tuple[int, ...]          # For each receiving level, innermost first, the number of crossings
                                    # that lie at or within it
-    words: tuple[np.ndarray, ...]  # For each of them the words received by those crossings in F alternatives, [c, F]
+    words: tuple[np.ndarray, ...]  # For each such level the words of those crossings in F alternatives, [c, F]
                                    # with c from `ends`
     once: np.ndarray               # Words of the crossing's data space that the problem touches, [C]
     unshared: np.ndarray           # The factor by which neighbouring windows may shrink the words, [C]
@@ -264,8 +263,8 @@ def cheapest(choice: KeepChoice, cost: Callable[[np.ndarray], np.ndarray]) -> np
     """Words of every crossing such that the sum of their costs is a lower bound for every mapping.
 
     The alternatives of one level's joint tiles bound the crossings at and within that level together. Crossings of
-    disjoint runs of levels may be bounded apart, each run on the tiles of its outermost level, and the sums added;
-    the division into runs with the highest sum is taken, found by dynamic programming over the levels.
+    disjoint runs of levels may be bounded separately, each run on the tiles of its outermost level; the sums are added.
+    The division into runs with the highest sum is found by dynamic programming over the levels.
 
     `cost`: from words [c, F] of the first c crossings to their costs, of the same shape; more words never cost less.
     Returns words, [C]; a single entry is no bound by itself.
@@ -293,7 +292,7 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
     """Words of some crossings for the joint tiles of a level and the innermost loop outside them.
 
     `keys`: data space and receiving level of each of c crossings, all at or within `top`, the level whose joint tiles
-    are tried. Returns words, [c, F]; alternatives that need at least as many as another one in every row are left out.
+    are tried. Returns words, [c, F], without alternatives that need at least as many words as another one in every row.
     """
     once = np.array([[inputs.touched[t]] for t, _ in keys])
     tiles = inputs.tiles[top]
@@ -301,20 +300,20 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
         return once
     kept = [t for t, levels in enumerate(keepers) if top in levels]
     fits = (tiles.words[kept] * inputs.share[top, kept, None]).sum(axis=0) <= inputs.capacity[top] * (1 + 1e-12)
-    if not fits.any() or (fits & (tiles.visits == 1)).any():  # nothing is known, or everything fits at once
+    if not fits.any() or (fits & (tiles.visits == 1)).any():  # no tile fits, or the whole problem does
         return once
     fitting = np.flatnonzero(fits)
     tiles = replace(tiles, words=tiles.words.take(fitting, axis=1), visits=tiles.visits.take(fitting),
                     runs=tiles.runs.take(fitting, axis=1), extents=tiles.extents.take(fitting))
     by_tensor = {t: np.maximum(tiles.words[t] * tiles.visits, inputs.touched[t]) for t in {t for t, _ in keys}}
     moved = [by_tensor[t] for t, _ in keys]
-    # Where the innermost loop outside does not move a data space, every word is sent once; or as if it moved, where a
-    # level further in cannot hold what the joint tile touches.
+    # If the innermost loop outside does not move a data space, every word is sent once; but as if it moved where a
+    # level further in cannot hold the words that the joint tile touches.
     stationary = [float(inputs.touched[t]) if level == top or inputs.windowed[t] else
                   np.where(tiles.words[t] * inputs.share[level, t] > inputs.capacity[level], row, inputs.touched[t])
                   for (t, level), row in zip(keys, moved, strict=True)]
-    # The loops that may be the innermost one of several iterations outside, and for which joint tiles, [N]. Loops that
-    # move the same data spaces and slide none bring equal words; the first one stands for all of them.
+    # Candidates for the innermost loop of several iterations outside, with the joint tiles that allow them, [N]. Loops
+    # that move the same data spaces and slide no window bring equal words; the first one represents all of them.
     alike: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}
     for d, runs in enumerate(tiles.runs):
         moves = tuple(d in inputs.moving[t] for t, _ in keys)
@@ -332,7 +331,7 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
                 if d in inputs.moving[t]:
                     far.take(chosen, out=row, mode="clip")  # other modes copy once more
                 elif level == top and inputs.windowed[t]:
-                    # The first step sends the whole tile, each other one at least the share of it that is new.
+                    # The first step sends the whole tile, every later step at least the new share.
                     new = _new_share(inputs, tiles, t, level, d, chosen)
                     sent = tiles.words[t, chosen] * (1 + (tiles.visits[chosen] - 1) * new)
                     row[:] = np.maximum(sent, inputs.touched[t])
@@ -346,13 +345,13 @@ def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, 
                chosen: np.ndarray) -> np.ndarray:
     """The least share of a tile that is new at every step where loop `d` slides a window.
 
-    Only where no spatial loop cuts the window up. Every call that loop `d` makes finds the window one step further
-    on; such calls are at least half of all, so half of the share is certain. All of it is where no other loop
-    outside moves the window's rank: each other call, too, finds the window at least one step of `d` away from where
-    the call before left it.
+    It is proven only if no spatial loop cuts the window. Every call by loop `d` finds the window one step further on;
+    such calls are at least half of all calls, so half of the share is certain. The whole share is certain if no other
+    loop outside moves the window's rank: then each other call, too, finds the window at least one step of `d` away from
+    its place in the call before.
 
-    `chosen` are the joint tiles asked about, [N]. Returns shares, [N]; 0 where none is proven, and where tiles stand in
-    groups, whose points are not known.
+    `chosen`: the joint tiles in question, [N]. Returns shares, [N]; 0 where none is proven, and for groups of tiles,
+    whose points are not known.
     """
     space = inputs.space
     names, bounds = space.problem.dimensions, space.problem.bounds
@@ -376,7 +375,7 @@ def unshared(inputs: BoundInputs, tensor: int, level: int, outer: int) -> float:
     """The factor by which neighbouring windows may shrink the words that one level sends to another.
 
     Receivers whose windows overlap share words. The bound then divides by the whole width of the fan-outs in between
-    that hand the traffic on and spread several dimensions of one rank.
+    that pass the traffic on and spread several dimensions of one rank.
 
     Level -1 receives for the arithmetic. Returns at least 1; 1 for a data space without windows.
     """
@@ -390,8 +389,8 @@ def unshared(inputs: BoundInputs, tensor: int, level: int, outer: int) -> float:
     return float(shrink)
 
 
-# One function serves every metric. With energies per word as prices the sum is a bound on access energy; with cycles
-# per word of one level's bandwidth on the delay; with 1 for each word of the outermost level on its accesses.
+# One function serves every metric. Prices are energies per word for access energy, cycles per word of one level's
+# bandwidth for the delay, and 1 for each word of the outermost level for its accesses.
 
 @dataclass(frozen=True)
 class AccessPrices:
@@ -400,24 +399,24 @@ class AccessPrices:
     read: np.ndarray    # Price of a word read, [L, T]
     fill: np.ndarray    # Price of a word filled, [L, T]
     update: np.ndarray  # Price of a word updated, [L, T]
-    sums: np.ndarray    # The same of a level where words are updated more than once, [L, T]; no less
+    sums: np.ndarray    # Price of an update in a level that updates words more than once, [L, T]; no less than `update`
 
 
 @dataclass(frozen=True)
 class Addend:
     """One addend of a bound."""
 
-    where: str         # The level, the data space or the two levels that it belongs to, in words
+    where: str         # The level, the data space or the two levels of the addend, in words
     value: np.ndarray  # The addend for each state of parallelism, [S]
-    source: str        # The reason why no mapping can have less, in words
+    source: str        # Why no mapping can have less, in words
 
 
 def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
     """The least sum of price * accesses under one choice of the data spaces kept.
 
     The arithmetic accesses the innermost level that keeps each data space, a word per MAC and multicast; outputs are
-    updated once for each, and read back (partial sums) but for the first time of every word. Words between the levels
-    that keep a data space are filled inside and read outside, outputs updated outside too. Returns addends; for each
+    updated once per such access, and read back (partial sums) except at the first time of every word. Words between
+    consecutive keepers are filled inside and read outside, outputs updated outside too. Returns addends; for each
     state of parallelism no mapping can undercut their sum.
     """
     result = []
@@ -433,7 +432,7 @@ def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, p
             words = np.full_like(words, inputs.touched[t] / unshared(inputs, t, -1, level))
             source = "every word once, as units may pass operands on"
         if layer.projection.read_write[t]:
-            # Each instance that can hold partial sums of a word has a first write of it, for which none is read back.
+            # Each instance that can hold partial sums of a word writes it a first time, without reading it back.
             copies = 1
             for outer in range(level + 1, len(inputs.space.levels)):
                 apart = inputs.spread.apart[outer][t]
@@ -451,7 +450,7 @@ def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, p
     if not (fill.any() or read.any() or update.any()):
         return result
     once, fewer = choice.once[:, None], choice.unshared[:, None]
-    # The first time, partial sums are not read back. Elsewhere rounding may take from both where windows overlap.
+    # Partial sums are not read back at the first time. Elsewhere rounding may lose words of both where windows overlap.
     no_fill = np.where(written, once, inputs.lost[tensor, receiver])
     no_read = np.where(written, once, 0.5 * inputs.lost[tensor, sender])
 

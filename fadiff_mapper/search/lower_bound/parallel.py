@@ -1,8 +1,8 @@
 """The parallelism that any mapping can reach: the best that fan-outs, divisors and constraints allow spatial loops.
 
-A *state* sums up the spatial loops of a mapping: how many MACs work, and to how many of them one word of each data
-space goes in one access (multicast; for outputs, spatial reduction). More of either never makes a mapping's bound
-higher, so the bound needs only the states that no other state dominates.
+A *state* sums up the spatial loops of a mapping: the MACs in use, and for each data space the MACs that share one word
+of one access (multicast; for outputs, spatial reduction). More of either never raises a mapping's bound, so the bound
+needs only the states that no other state dominates.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 from fadiff_mapper.search.mapspace.build import MapSpace
 
 MOST_STATES = 3000
-"""Beyond this many states the most of each quantity by itself is taken: a looser bound, but still one. A limit on time,
-set by hand."""
+"""Most states; beyond it a single state with the most of each quantity takes their place: a looser bound. A limit on
+time, set by hand."""
 
 MOST_FITTING = 10 * MOST_STATES
-"""The same for states before they are compared with each other."""
+"""Most states before they are compared with each other."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Parallelism:
     """S states of the spatial loops."""
 
     macs: np.ndarray     # MACs in use, [S]
-    sharing: np.ndarray  # MACs that one access at the innermost level which keeps the data space serves at most, [S, T]
+    sharing: np.ndarray  # Most MACs served by one access at the innermost level that keeps the data space, [S, T]
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,19 @@ class Spread:
     """The reach of a map space's spatial loops, level by level, innermost first."""
 
     widest: tuple[dict[str, int], ...]  # For each level the largest spatial factor of each dimension, by its name
-    # For each level and data space the dimensions along whose spatial loops any two receivers want different words of
-    # it
+    # For each level and data space the dimensions along which any two receivers of spatial loops want different words
+    # of it
     apart: tuple[tuple[frozenset[str], ...], ...]
-    below: tuple[int, ...]  # For each level the receivers of one instance at most
-    instances: np.ndarray   # Instances of each level that can be in use, [L]
+    below: tuple[int, ...]  # For each level the most receivers of one instance
+    instances: np.ndarray   # The most instances in use of each level, [L]
 
 
 def spread_of(space: MapSpace) -> Spread:
     """The reach of a map space's spatial loops.
 
-    Receivers along a dimension want different words of a data space if it moves a rank by itself, or is the only one
-    of a rank's dimensions that the level may spread. Where a level spreads two dimensions of one rank, receivers can
-    want the same words (P 1 with R 0 is P 0 with R 1), so neither counts.
+    Receivers along a dimension want different words of a data space if the dimension moves a rank by itself, or if it
+    is the only dimension of a rank that the level may spread. If a level spreads two dimensions of one rank, receivers
+    can want the same words (P 1 with R 0 is P 0 with R 1), so neither dimension counts.
     """
     widest = tuple({name: max(factors, default=1) for name, factors in level.spatial.choices.items()}
                    for level in space.levels)
@@ -58,7 +58,7 @@ def spread_of(space: MapSpace) -> Spread:
         spread[0] for rank in dataspace.ranks
         if len(spread := [term.dimension for term in rank if len(rank) == 1 or each[term.dimension] > 1]) == 1)
         for dataspace in space.problem.dataspaces) for each in widest)
-    # the expansions of the levels further out, never more than the level's mesh has along each axis
+    # the largest expansions of the levels further out, limited by the level's mesh along each axis
     instances, x, y = np.empty(len(widest)), 1, 1
     for level in reversed(range(len(widest))):
         unit, axes = space.architecture.levels[level], space.levels[level].axes
@@ -70,23 +70,23 @@ def spread_of(space: MapSpace) -> Spread:
 
 @dataclass(frozen=True)
 class SpatialLoop:
-    """What a spatial loop of a level over a dimension may be."""
+    """The options of a spatial loop of a level over a dimension."""
 
     factors: tuple[int, ...]  # ascending
-    axes: str  # on which it may lie
-    mesh: tuple[int, int]  # of the next unit inwards along X and Y, which the expansion on each axis fits
-    shared: tuple[bool, ...]  # whether receivers want the same words of each data space, and it is kept further in
+    axes: str  # axes on which the loop may lie
+    mesh: tuple[int, int]  # mesh of the next unit inwards along X and Y, the largest expansion on each axis
+    shared: tuple[bool, ...]  # per data space: receivers want the same words, and no level further in keeps it
 
 
 def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int]) -> Parallelism:
     """The undominated states of a map space.
 
-    Spatial loops are added from the outermost level inwards. As in Timeloop's check the expansion on each axis fits
-    the mesh of the next unit inwards, however the levels share it. The rule that the factors of one dimension at
-    several levels divide its bound together is left out, which can only add states. A state in the making is (units
-    along X, units along Y, receivers of one access for each data space).
+    Spatial loops are added from the outermost level inwards. As in Timeloop's check, the expansion on each axis fits
+    the mesh of the next unit inwards, however the levels share it. The factors of one dimension at several levels need
+    not divide its bound together, which can only add states. An unfinished state is (units along X, units along Y,
+    receivers of one access for each data space).
 
-    `innermost`: the innermost level that keeps each data space, [T]; -1 for one that is left out.
+    `innermost`: the innermost level that keeps each data space, [T]; -1 for a data space that is left out.
     """
     loops = []
     for level in reversed(range(len(space.levels))):
@@ -101,7 +101,7 @@ def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int]) -> Pa
     return _states(tuple(loops), len(innermost))
 
 
-@lru_cache(maxsize=1024)    # many layers of a network differ in bounds that are larger than the array
+@lru_cache(maxsize=1024)    # layers that differ only in bounds beyond the array share an entry
 def _states(loops: tuple[SpatialLoop, ...], tensors: int) -> Parallelism:
     """The undominated states of some spatial loops, outermost first."""
     states: set[tuple[int, ...]] = {(1, 1, *[1] * tensors)}
@@ -124,7 +124,7 @@ def _states(loops: tuple[SpatialLoop, ...], tensors: int) -> Parallelism:
 
 
 def _most_of_each(loops: Sequence[SpatialLoop], tensors: int) -> Parallelism:
-    """A single state with the most MACs in use, and of each data space the most that one access serves."""
+    """A single state with the most MACs in use and, for each data space, the most MACs that one access serves."""
     def most(counted: Iterable[SpatialLoop]) -> float:
         units = [1, 1]
         for loop in counted:
@@ -136,22 +136,22 @@ def _most_of_each(loops: Sequence[SpatialLoop], tensors: int) -> Parallelism:
 
 
 def most_units(space: MapSpace, spread: Spread, dims: frozenset[str]) -> float:
-    """The most MACs in use by spatial loops over some dimensions alone."""
+    """The most MACs in use by spatial loops over the given dimensions only."""
     own = replace(spread, widest=tuple({name: most for name, most in each.items() if name in dims}
                                        for each in spread.widest))
     return float(parallelism(space, own, ()).macs.max())
 
 
 def most_instances(spread: Spread, level: int, dims: frozenset[str]) -> float:
-    """The most instances of a level in use by spatial loops over some dimensions alone."""
+    """The most instances of a level in use by spatial loops over the given dimensions only."""
     along = math.prod(most for each in spread.widest[level + 1:] for name, most in each.items() if name in dims)
     return float(min(along, spread.instances[level]))
 
 
 def _undominated(states: set[tuple[int, ...]], open_axes: Sequence[bool]) -> set[tuple[int, ...]]:
-    """The states that no other one exceeds in units and in sharing.
+    """The states that no other state exceeds in both units and sharing.
 
-    Along an axis on which loops are still to come units are room, too: states are compared with those of as many.
+    On an axis where loops are still to come, units take room: only states with equal units there are compared.
     """
     alike: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     for state in states:
@@ -160,7 +160,7 @@ def _undominated(states: set[tuple[int, ...]], open_axes: Sequence[bool]) -> set
     kept = set[tuple[int, ...]]()
     for group in alike.values():
         front, count = np.empty((len(group), len(group[0])), dtype=np.int64), 0
-        for state in sorted(group, reverse=True):   # behind every one that exceeds it
+        for state in sorted(group, reverse=True):   # after all states that exceed it
             if count == 0 or not (front[:count] >= state).all(axis=1).any():
                 front[count] = state
                 count += 1

@@ -1,11 +1,11 @@
-"""The proof that a mapping is the best of its map space, or a better mapping, and the bound that is left.
+"""The proof that a mapping is the best of its map space; or else a better mapping, and a bound.
 
-Best-first branch and bound: the part of the least bound is looked at next, until none can hold a better mapping. Parts
-of the map space are schemes (all spatial factors, and what the levels keep) and, within them, choices of the temporal
-loops of the outermost levels. The core bounds parts, and searches small ones for mappings below a limit
-(`kernel/proof.cpp`); parts that are too large for that are divided by the loops of one more level.
+Best-first branch and bound: the part with the least bound is opened next, until no part can hold a better mapping.
+Parts of the map space are schemes (all spatial factors, and the data spaces that levels keep) and, within them, choices
+of the temporal loops of the outermost levels. The compiled core bounds parts, and searches small ones for mappings
+below a limit (`kernel/proof.cpp`); larger parts are divided by the loops of one more level.
 
-A certificate writes all parts below the limit down; `validation/check_certificate.py` states each rule once more and
+A certificate lists all parts below the limit; `validation/check_certificate.py` states each rule once more and
 checks a certificate against the input by itself.
 """
 
@@ -35,25 +35,25 @@ BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: about as long as its division takes."""
 
 SURE = 20_000
-"""Schemes that are bounded whatever the budget, as nothing is proved before all schemes are bounded; and between two
-looks at the clock."""
+"""Schemes bounded between two looks at the clock. So many are bounded whatever the budget, as nothing is proved before
+all schemes are bounded."""
 
 SCHEME = 8
-"""Parts for which a scheme counts in a budget, as it takes longer to list and to bound."""
+"""Parts that a scheme counts for in a budget, as listing and bounding it takes longer."""
 
 TOLERANCE = _kernel.PROOF_TOLERANCE
-"""Share by which a mapping must be better to count as better, as sums differ in their last bits."""
+"""Relative improvement that counts as better, as sums differ in their last bits."""
 
 Loops = tuple[_kernel.LevelLoops, ...]
 """Temporal loops of the outermost levels, the outermost first."""
 
 OpenPart = tuple[float, int, _kernel.Scheme, Loops]
-"""A part of the map space: its bound, its number in the order of their making, and what is decided of its mappings."""
+"""A part of the map space: its bound, its number by age, its scheme, and its fixed temporal loops."""
 
 
 def schemes(layer: PreparedLayer, space: MapSpace) -> _kernel.SchemeWalk:
-    """Goes through every scheme of a map space of which the meshes have room and whose temporal loops can reach the
-    bounds; knows the layouts of each."""
+    """Enumerates the schemes of a map space that fit the meshes and whose temporal loops can reach the bounds, with the
+    layouts of each."""
     problem, names = space.problem, space.problem.dimensions
     fan_outs = [_kernel.OpenFanOut(
         factors=[level.spatial.choices[name] for name in names],
@@ -71,17 +71,17 @@ def schemes(layer: PreparedLayer, space: MapSpace) -> _kernel.SchemeWalk:
 
 @dataclass(frozen=True)
 class MappingProof:
-    """What is proved about the mappings of a map space."""
+    """The outcome of a proof about all mappings of a map space."""
 
-    value: float   # The metric of the best mapping known
+    value: float   # The metric of the best mapping found
     nest: Nest     # That mapping, a nest of one row
-    least: float   # No legal mapping has less, but for a billionth (`TOLERANCE`)
+    least: float   # Lower bound on the metric of all legal mappings, up to a billionth (`TOLERANCE`)
     parts: int     # Parts of the map space that were bounded
     mappings: int  # Mappings evaluated
 
     @property
     def gap(self) -> float:
-        """Share by which the best mapping may be above the best possible; 0: it is the best."""
+        """Share by which the best mapping found may be above the best possible one; 0: proved best."""
         return max(self.value / self.least - 1, 0.0) if self.least > 0 else 0.0 if self.value == 0 else inf
 
     @property
@@ -97,7 +97,7 @@ class MappingProof:
 
 
 def unprovable(layer: PreparedLayer) -> str | None:
-    """What stands against a proof that a mapping of a layer is the best, as found in the input; None: nothing."""
+    """The reason in the input why no mapping of a layer can be proved best; None if it can."""
     reuse = layer.reuse
     if not all(kind.all() for kind in (reuse.held[1:], reuse.multicast, reuse.linked, reuse.first_written,
                                        reuse.coalesced)):
@@ -109,13 +109,13 @@ def unprovable(layer: PreparedLayer) -> str | None:
 
 
 def limit_of(value: float, gap: float) -> float:
-    """The limit below which a mapping is better than one of a known value by more than a gap and the tolerance."""
+    """The limit below which a mapping is better than a known value by more than the gap and the tolerance."""
     return value * (1 - TOLERANCE) / (1 + gap)
 
 
 def units_below(layer: PreparedLayer, metric: str, limit: float, sums: tuple[float, float] = (1.0, 1.0)) -> float:
-    """The units that mappings below a limit have at work at least: with fewer, the arithmetic alone takes so many
-    cycles, and so much energy, that it reaches the limit."""
+    """The least units in use of any mapping below a limit: with fewer units, the arithmetic by itself reaches the
+    limit in cycles and energy."""
     energy = layer.problem.computes * float(layer.machine.compute_energy)
     cycles = {"edp": limit / energy if energy else inf, "delay": limit,
               "share": (limit - energy / sums[0]) * sums[1]}.get(metric, inf) - layer.machine.network_latency
@@ -123,7 +123,7 @@ def units_below(layer: PreparedLayer, metric: str, limit: float, sums: tuple[flo
 
 
 def value_of(layer: PreparedLayer, nest: Nest, metric: str, sums: tuple[float, float] = (1.0, 1.0)) -> float:
-    """The metric of the only mapping of a batch; "share": in the energy and cycles of a network, `sums`."""
+    """The metric of a nest of one row; "share": in energy and cycles of a network, `sums`."""
     scores = score(layer, nest)
     if metric == "share":
         return float(scores.energy[0] / sums[0] + scores.cycles[0] / sums[1])
@@ -146,11 +146,11 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
           budget: float = inf, sums: tuple[float, float] = (1.0, 1.0), room: Room | None = None) -> MappingProof:
     """Searches for a mapping that is better than a known one, until it is proved that there is none.
 
-    `unprovable` has nothing against the layer; `nest` is a mapping of the space, within all constraints, that is
-    legal in the room, one row. `sums` are those of the metric "share"; `room` is as of `MappingTask`. `gap` is the
-    share by which the best mapping may exceed the least bound in the end. The proof ends with what it has once
-    `over` is true, or when about `budget` parts and mappings have been looked at. Nothing is proved where these are
-    not even all schemes, of which designs that leave every spatial loop free have millions.
+    `nest`: a legal mapping within all constraints, one row; the layer has no reason in `unprovable`. `sums`: of the
+    metric "share"; `room`: as in `MappingTask`. `gap`: the share by which the best mapping may exceed the least bound
+    in the end. The proof ends with its bound so far once `over` is true, or when about `budget` parts and mappings have
+    been looked at. The bound is 0 if these do not include all schemes: designs that leave every spatial loop free have
+    millions.
     """
     value, core = value_of(layer, nest, metric, sums), core_of(layer, space, metric, sums, room)
     walk, units = schemes(layer, space), units_below(layer, metric, limit_of(value, gap), sums)
@@ -163,18 +163,18 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
         if looked < SURE:
             break
         if SCHEME * parts >= budget or over():
-            return MappingProof(value, nest, 0.0, parts, mappings)  # schemes without a bound may have any mapping
+            return MappingProof(value, nest, 0.0, parts, mappings)  # a scheme without a bound may hold any mapping
     heapq.heapify(heap)
     budget -= (SCHEME - 1) * parts
     begun: _kernel.Scheme | None = None  # the scheme that the core looks at
-    stuck = inf  # least bound of mappings that were left out in parts that cannot be divided
+    stuck = inf  # least bound of unsearched mappings in parts that cannot be divided
 
     def deciding() -> list[OpenPart]:
-        """The part of the least bound, which can hold a better mapping."""
+        """The part with the least bound, if it may hold a better mapping."""
         return heap[:1] if heap and heap[0][0] < limit_of(value, gap) and parts + mappings <= budget else []
 
     def opened(part: OpenPart) -> int:
-        """Searches that part for the best mapping if it is small, and divides it otherwise."""
+        """Searches a small part for its best mapping; divides a larger one."""
         nonlocal value, nest, parts, mappings, begun, stuck
         heapq.heappop(heap)
         (bound, _, scheme, outer), limit, looked = part, limit_of(value, gap), parts + mappings
@@ -196,7 +196,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
                 heapq.heappush(heap, (max(below, bound), next(numbers), scheme, (*outer, loops)))
         return parts + mappings - looked
     refine(deciding, opened, over=over)
-    # what was left out reaches the limit, which only falls
+    # mappings that were left out are not below the limit, which only falls
     limit = limit_of(value, gap)
     short = [bound for bound in (stuck, *(bound for bound, *_ in heap[:1])) if bound < limit]
     return MappingProof(value, nest, min(short, default=value / (1 + gap)), parts, mappings)
@@ -209,10 +209,10 @@ ALL = 1 << 60
 def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, gap: float) -> dict[str, Any]:
     """The certificate that no mapping of a map space is better than a given one by more than a gap.
 
-    Returns plain data: the mapping with its value, the limit that others were held to, and the parts below it. A part
-    has its bound and the parts that it is divided into, of which those at the limit or above it are left out; or, once
-    all its loops are fixed, the least value of its mappings and how many there are. Raises FadiffError if a mapping is
-    below the limit, or some are not evaluated.
+    Returns plain data: the mapping with its value, the limit for all other mappings, and the parts below it. A part has
+    its bound and the parts that it is divided into, without those at or above the limit; or, if all its loops are
+    fixed, the least value of its mappings and their number. Raises FadiffError if a mapping is below the limit, or
+    mappings are left out.
     """
     if layer.machine.element_words is not None:
         raise FadiffError("certificate: found bits of tensors, which its checker does not know; accepted: a problem "

@@ -1,10 +1,10 @@
 """Best-first refinement: the loop of every proof, be it about mappings of a layer, plans of a network or designs.
 
-The candidates are divided into parts, and each part has a bound that no candidate in it undercuts. The part of the
-least bound, or the parts of the plan that would be best if all parts cost their bounds, decide how far the best known
-candidate may be from the best possible one. So these are opened next: divided, bounded again with more work, or
-evaluated. The loop ends where nothing that decides is open, which is a proof, or with its work or time; the least bound
-is known all the while. `kernel/group_bound.cpp:GroupBound::refine` is the same loop over parts of fused groups.
+The candidates are divided into parts, and each part has a lower bound on its candidates. The part with the least bound,
+or the parts of the plan that would be best if all parts cost their bounds, limit how far the best known candidate may
+be from the best possible one. So these parts are opened next: divided, bounded again with more work, or evaluated. The
+loop ends when no deciding part is open, which is a proof, or with its work or time; the least bound is known at every
+moment. `kernel/group_bound.cpp:GroupBound::refine` is the same loop over parts of fused groups.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Part = TypeVar("Part")
 
 def refine(deciding: Callable[[], Sequence[Part]], opened: Callable[[Part], float], *, most: float = inf,
            over: Over = never) -> float:
-    """Opens parts until none that decides is open.
+    """Opens parts until no open part decides the least bound.
 
     Args:
-        deciding: The open parts that decide the least bound, as bounds are now; none once it is close enough.
-        opened: Opens a part, and returns the work that it took; 0 where there was nothing to do.
+        deciding: Gives the open parts that decide the least bound now; none once it is close enough.
+        opened: Opens a part, and returns the work that it took; 0 if there was nothing to do.
         most: Work at which the loop ends.
-        over: Tells whether time is over.
+        over: True once time is over.
 
     Returns:
         The work of all parts opened.

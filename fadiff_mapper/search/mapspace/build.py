@@ -27,15 +27,15 @@ PORTION = 1 << 20
 """Numbers that are tried as divisors at a time: 8 MiB."""
 
 MOST_DIVISORS = 1024
-"""Divisors of a bound at most, as there are tables over their pairs for every level; no number below 3.6 * 10^8 has
+"""Most divisors of a bound, as there are tables over their pairs for every level; no number below 3.6 * 10^8 has
 more."""
 
 REMEMBERED = 4096
-"""Cached sets of reachable divisors, choices of levels (3 kB each) and tables of dimensions: the layers of a network,
-the tiles of its fused groups and the designs of a sweep share most of theirs."""
+"""Cached sets of reachable divisors, choices of levels (3 kB each) and tables of dimensions: layers of a network, tiles
+of its fused groups and designs of a sweep share most of them."""
 
 NUMBER = np.int16
-"""The type of divisors' numbers, small because moves look up many: enough for bounds up to 10^15, which have at most
+"""Type of the numbers of divisors, small because moves look up many: enough for bounds up to 10^15, which have at most
 26,880 divisors."""
 
 NONE = -1
@@ -70,8 +70,8 @@ def factorizations(bound: int, choices: tuple[tuple[int, ...], ...]) -> dict[int
 
 
 def reachable(bound: int, choices: Iterable[Sequence[int]]) -> KeysView[int]:
-    """The divisors that `factorizations` reaches, cheaper: choices of every divisor count as one, choices of 1 as
-    none."""
+    """The divisors that `factorizations` reaches, computed faster: all choices of every divisor count as one choice,
+    choices of 1 as none."""
     every = divisors(bound)
     distinct = sorted(tuple(choice) for choice in choices if tuple(choice) != (1,))
     limited = tuple(choice for choice in distinct if len(choice) < len(every))
@@ -79,10 +79,10 @@ def reachable(bound: int, choices: Iterable[Sequence[int]]) -> KeysView[int]:
 
 
 def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:
-    """`factorizations(bound, choices)[bound]`, 0 if there is none.
+    """`factorizations(bound, choices)[bound]`, or 0 if the bound is not reached.
 
-    The k choices that allow every divisor are counted at once: they share the rest, a product of prime powers p^m, in
-    as many ways as the product of binomial(m + k - 1, m).
+    The k choices that allow every divisor are counted at once: each prime power p^m of the product left to them can be
+    split among them in binomial(m + k - 1, m) ways.
     """
     whole = divisors(bound)
     limited = tuple(tuple(choice) for choice in choices if len(choice) < len(whole))
@@ -103,8 +103,8 @@ class LoopSpace:
     """The temporal (or spatial) loops of one level.
 
     The order from the innermost loop outwards is `inner`, then `between` in any order, then `outer`; together they name
-    every dimension. The position of loops of factor 1 is free. Loops and levels serve as keys: their dicts count for
-    equality but not for the hash.
+    every dimension. The position of loops of factor 1 is free. As keys, loops and levels are compared with their dicts
+    and hashed without them.
     """
 
     # Allowed factors of each dimension, ascending, each a divisor of the bound; one entry is a fixed factor, none is a
@@ -127,7 +127,7 @@ class LevelSpace:
     axes: dict[str, str] = field(hash=False)
     keep: frozenset[str]     # Data spaces that must be kept
     bypass: frozenset[str]   # Data spaces that must not be kept
-    open: frozenset[str]     # Data spaces with a choice. Each data space is in exactly one of the three
+    open: frozenset[str]     # Data spaces that may be kept or bypassed. Each data space is in one of the three sets
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class MapSpace:
     architecture: Architecture
     problem: Problem
     constraints: Constraints
-    levels: tuple[LevelSpace, ...]  # The choices that these three leave open, per storage level, innermost first
+    levels: tuple[LevelSpace, ...]  # The choices left open at each storage level, innermost first
 
     @property
     def keep(self) -> np.ndarray:
@@ -180,9 +180,9 @@ def build_mapspace(architecture: Architecture, problem: Problem, constraints: Co
     - two orders cannot matter and are not permuted: the order of the innermost level's temporal loops where no
       fan-out lies below it, and the order of spatial loops on a fan-out along one axis.
 
-    Unlike there, a level that the v0.4 front end inserts for a fan-out (`StorageLevel.is_dummy`) holds no temporal loop
-    and keeps nothing unless a constraint says so, as the constraints that the front end inserts with it say. An empty
-    choice of factors is a contradiction, which `conflicts` explains.
+    Unlike `timeloop-mapper`, a level that the v0.4 front end inserts for a fan-out (`StorageLevel.is_dummy`) holds no
+    temporal loop and keeps nothing unless a constraint says so; the front end inserts such constraints with it. An
+    empty choice of factors is a contradiction, which `conflicts` explains.
     """
     bounds, names, outermost = tuple(problem.bounds.items()), problem.dataspace_names(), len(architecture.levels) - 1
     levels = tuple(
@@ -222,11 +222,10 @@ def _level_space(name: str, fanout: tuple[int, int], dummy: bool, innermost: boo
 
 
 def rounded_up(problem: Problem, constraints: Constraints) -> dict[str, int]:
-    """Bound by dimension of the least problem, not below the given one, that the fixed factors of the constraints
-    divide.
+    """Bounds of the smallest problem, at least as large as the given one, that the fixed factors of constraints divide.
 
-    A mapping of it, cut off at the given bounds, has residual factors. `timeloop-mapper` understands fixed factors that
-    do not divide a dimension in this way: free factors divide the rest, rounded up.
+    A mapping of this problem, cut off at the given bounds, has residual factors. `timeloop-mapper` understands fixed
+    factors that do not divide a dimension in this way: free factors divide the rest, rounded up.
     """
     fixed = {name: math.prod(loops.fixed.get(name, 1) for level in constraints.levels
                              for loops in (level.temporal, level.spatial)) for name in problem.bounds}
@@ -259,7 +258,7 @@ def spatial_axes(loops: LoopConstraint, fanout: tuple[int, int], dimensions: tup
 
 
 def between_on_x(split: int, inner: int, between: int) -> int:
-    """How many of `between` freely ordered dimensions, behind `inner` fixed ones, a split puts on X."""
+    """Number of freely ordered dimensions, of `between` behind `inner` fixed ones, that a split puts on X."""
     return min(max(split - inner, 0), between)
 
 
@@ -273,9 +272,9 @@ def _positions(loops: LoopConstraint, dimensions: tuple[str, ...],
 
 
 def cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
-    """The numbers of loops of several iterations that may lie on X, the first ones of their order.
+    """The possible numbers of loops of several iterations on X, counted from the first loop of the order.
 
-    They count all `loops` without a split, else the `free` ones, which the permutation does not name.
+    Without a split all `loops` count, else only `free` ones, which the permutation does not name.
     """
     split, (wide, high) = space.constraints.levels[level].spatial.split, space.levels[level].fanout
     if split is None:
@@ -292,7 +291,7 @@ def cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
 
 
 def orders_at(space: MapSpace, p: int, real: Sequence[int]) -> Iterator[tuple[tuple[int, ...], frozenset[int]]]:
-    """Every order of the loops of some dimensions at place `p`, X before Y; and the set on Y."""
+    """Every order of the loops of some dimensions at place `p`, X before Y; with the set of dimensions on Y."""
     names, level, temporal = space.problem.dimensions, space.levels[p // 2], p % 2
     loops, split = level.temporal if temporal else level.spatial, space.constraints.levels[p // 2].spatial.split
     inner, between, outer = ([d for d in map(names.index, part) if d in real]
@@ -309,8 +308,8 @@ def orders_at(space: MapSpace, p: int, real: Sequence[int]) -> Iterator[tuple[tu
 class Size:
     """The four parts of a map space; every mapping is one choice from each.
 
-    The parts hold illegal mappings (fan-outs and capacities are ignored) and equal ones (orders of loops of factor 1).
-    Python integers: exact at any size.
+    Illegal mappings count, too (fan-outs and capacities are ignored), and equal mappings count several times (orders of
+    loops of factor 1). Python integers: exact at any size.
     """
 
     factorizations: int  # Product over dimensions of the ordered factorizations of the bound over all levels' temporal
@@ -350,8 +349,8 @@ class FactorTables:
     quotient: np.ndarray     # Number of the i-th divisor over the j-th, NONE if that is no divisor, [W, D, N, N]
     product: np.ndarray      # Number of the i-th divisor times the j-th, NONE if that is no divisor, [W, D, N, N]
     allowed: np.ndarray      # Whether the constraints let a place have a divisor, [W, P, D, N]
-    completable: np.ndarray  # Whether, with the i-th divisor left to distribute over a place and those further out, the
-                             # place may take the j-th divisor so that the others can still take the rest,
+    completable: np.ndarray  # Whether a place may take the j-th divisor if the i-th is left to it and to the places
+                             # further out: those places can then take the rest,
                              # [W, P, D, N, N]
     bound: np.ndarray        # Number of the bound itself, [W, D]
 
@@ -371,7 +370,7 @@ def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
 def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: int) -> list[np.ndarray]:
     """The tables of one dimension, in the order of `FactorTables`, without the axes W and D; read only.
 
-    `choices`: the factors of each place; `width`: N, the divisors of the richest bound.
+    `choices`: the factors of each place; `width`: N, the number of divisors of the richest bound.
     """
     own = np.array(divisors(bound))
     values, there = np.ones(width), np.arange(width) < len(own)
@@ -382,7 +381,7 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
     allowed = np.zeros((len(choices), width), dtype=np.bool_)
     for here, choice in zip(allowed, choices, strict=True):
         here[np.searchsorted(own, choice)] = True
-    # From the outermost place inwards: `rest` are the divisors that the places further out can take up.
+    # From the outermost place inwards: `rest`: divisors that the places further out can take.
     completable, rest = np.empty((len(choices), *quotient.shape), dtype=np.bool_), there & (values == 1)
     for table, here in zip(completable[::-1], allowed[::-1], strict=True):
         table[:] = (quotient >= 0) & here & rest[quotient]

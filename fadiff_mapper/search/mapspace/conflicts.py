@@ -1,10 +1,10 @@
 """Why a map space is empty: contradictions between constraints, the problem and the hardware, in words.
 
 Each test looks for one reason. Then deletion filtering (`cores`) drops constraints one by one as long as the
-contradiction stays, so that a sentence names an irreducible set of them. The tests are sufficient, not complete: an
-empty list does not prove that a legal mapping exists. The filter wants tests whose contradictions a further constraint
-never resolves. This holds while the factors of every dimension can multiply to its bound; a dimension whose factors
-cannot is a conflict by itself.
+contradiction remains, so that a sentence names an irreducible set of them. The tests are sufficient, not complete: an
+empty list does not prove that a legal mapping exists. The filter needs contradictions that no further constraint
+resolves. This holds while the factors of every dimension can multiply to its bound; a dimension whose factors cannot is
+a separate conflict.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def meets(factor: int, limit: str, value: int) -> bool:
 
 
 def check_mapping(space: MapSpace, mapping: Mapping) -> list[str]:
-    """The constraints of a map space that a mapping breaks, a sentence each; not the limits of the hardware.
+    """The constraints of a map space that a mapping breaks, a sentence each; hardware limits are not checked.
 
-    An order is checked at the innermost level too, where `timeloop-mapper` ignores it if no fan-out lies below
-    (rightly, as it changes no count): its mappings may break it.
+    An order is checked at the innermost level, too. `timeloop-mapper` ignores it there if no fan-out lies below the
+    level (rightly, as it changes no count), so its mappings may break it.
     """
     broken = []
     for level, limits, mapped in zip(space.levels, space.constraints.levels, mapping.levels, strict=True):
@@ -106,8 +106,8 @@ class Demand:
 def demands(space: MapSpace) -> list[Demand]:
     """All constraints on the mappings of a space, besides the hardware.
 
-    These are limits on factors, data spaces to keep and to bypass, orders of loops (a spatial one with its split, which
-    counts along it), least utilizations of memories, and the least parallelism.
+    These are limits on factors, data spaces to keep and to bypass, orders of loops (a spatial order with its split,
+    which counts positions in it), least utilizations of memories, and the least parallelism.
     """
     claims, others = [], []
     for i, (level, limits) in enumerate(zip(space.levels, space.constraints.levels, strict=True)):
@@ -163,9 +163,9 @@ def cores(given: Sequence[Demand], contradict: Callable[[Sequence[Demand]], bool
     vanishes without them. One pass is enough, as more demands never resolve a contradiction. The demands of a subset
     are then set aside, and the rest is searched again.
 
-    Yields subsets that contradict, and no longer do when any one demand is dropped; an empty one contradicts without
-    any demand and is the last. Earlier ones of the `given` demands are dropped first. `contradict` must stay true when
-    demands are added. Raises OutOfTime.
+    Yields subsets that contradict, but no longer do if any one demand is dropped. An empty subset contradicts without
+    any demand, and is the last. Demands early in `given` are dropped first. `contradict` must stay true when demands
+    are added. Raises OutOfTime.
     """
     left = list(given)
     while contradict(left):
@@ -219,7 +219,7 @@ def _choices(space: MapSpace, in_force: Sequence[Demand], level: int, kind: str,
 
 def _reach(space: MapSpace, in_force: Sequence[Demand], dimension: str, levels: Iterable[int],
            but: tuple[int, str] | None = None) -> Collection[int]:
-    """The products, divisors of the bound, that the loops of some levels can have, without the loops `but`."""
+    """The products, divisors of the bound, that loops at some levels can have, without the loops `but`."""
     return reachable(space.problem.bounds[dimension], [
         _choices(space, in_force, level, kind, dimension) for level in levels for kind in ("spatial", "temporal")
         if (level, kind) != but])
@@ -228,7 +228,7 @@ def _reach(space: MapSpace, in_force: Sequence[Demand], dimension: str, levels: 
 def _completable(space: MapSpace, in_force: Sequence[Demand], level: int, dimension: str) -> tuple[int, ...]:
     """The spatial factors of a level that a dimension's other loops can complete to its bound; (1,) if none.
 
-    Without any, the factors of the dimension contradict each other, which is a separate conflict.
+    If there are none, the factors of the dimension contradict each other, which is a separate conflict.
     """
     own = _choices(space, in_force, level, "spatial", dimension)
     if own == (1,):
@@ -290,8 +290,8 @@ def _least_words(space: MapSpace, in_force: Sequence[Demand],
                  level: int) -> tuple[int, list[str], dict[str, int]] | None:
     """Words that the forced data spaces need in a level's smallest tile, their names, and the tile.
 
-    A level must keep the data spaces of its constraints, of the outermost level, and those bypassed at every other
-    level. The tile has the least extent of each dimension; None if a dimension cannot be split at all.
+    Forced are the data spaces that constraints keep in the level, all in the outermost level, and data spaces bypassed
+    at every other level. The tile has the least extent of each dimension; None if a dimension cannot be split at all.
     """
     indices, outermost, tile = range(len(space.levels)), len(space.levels) - 1, {}
     for dimension, bound in space.problem.bounds.items():
@@ -330,7 +330,7 @@ def _capacity_conflicts(space: MapSpace, claims: Sequence[Demand], level: int, o
 
 
 def _parallelism_conflicts(space: MapSpace, claims: Sequence[Demand], over: Over) -> Iterator[str]:
-    """A least parallelism beyond the used share of fan-outs that are each filled as well as possible."""
+    """A least parallelism above the largest used share of the fan-outs, each filled as well as possible."""
     def most(some: Sequence[Demand]) -> float:
         share = 1.0
         for i, level in enumerate(space.levels):
