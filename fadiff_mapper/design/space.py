@@ -432,8 +432,8 @@ DESIGN_SPACE = table(
 VALUES = table(
     ("values", LIST, None, "its values: numbers, or words"),
     ("powers_of_two", LIST, None, "[LOW, HIGH]: all powers of two between them"),
-    ("range", LIST, None, "[LOW, HIGH]: its values are `step` apart"),
-    ("step", real(above=0), None, "of a range"))
+    ("range", LIST, None, "[LOW, HIGH]: all values from LOW to HIGH that are `step` apart"),
+    ("step", real(above=0), None, "distance of the values of a range"))
 PARAMETER = table(("path", TEXT, "", "the entry that is set, such as `Buffer.attributes.depth`")) | VALUES
 """The keys of the section `design_space`, of the values of a parameter, and of a parameter."""
 

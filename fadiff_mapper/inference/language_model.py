@@ -58,7 +58,7 @@ class LanguageModel:
     size: int  # channels of a head
     layers: tuple[Layers, ...]
     vocabulary: int
-    context: int  # tokens that it is made for
+    context: int  # longest sequence in tokens
     norm: str = "rmsnorm"  # or "layernorm"
     activation: str = "silu"  # a pointwise operation of `workload.node.KINDS`
     gated: bool = True  # whether a product with a gate precedes the last product of a feed-forward part
@@ -135,22 +135,22 @@ def _extent(value: Any, where: Where) -> int:
 EXTENT = kind(_extent, "whole number from 1 to 2^31 - 1", type=["number", "string"], minimum=1, exclusiveMaximum=BOUND)
 MODEL = table(
     ("model_type", one(*FAMILIES), REQUIRED, "its family"),
-    ("_name_or_path", TEXT, "", "its name; that of the file or its folder"),
+    ("_name_or_path", TEXT, "", "its name; by default that of the file or its folder"),
     ("hidden_size", EXTENT, REQUIRED, "channels between layers"),
     ("num_attention_heads", EXTENT, REQUIRED, "heads of queries"),
-    ("num_key_value_heads", EXTENT, None, "heads of keys and values; as many as of queries"),
-    ("head_dim", EXTENT, None, "channels of a head; the channels between layers over the heads"),
+    ("num_key_value_heads", EXTENT, None, "heads of keys and values; by default as many as of queries"),
+    ("head_dim", EXTENT, None, "channels of a head; by default the channels between layers over the heads"),
     ("num_hidden_layers", EXTENT, REQUIRED, "layers"),
     ("intermediate_size", EXTENT, REQUIRED, "extent within the feed-forward part"),
     ("n_embd", EXTENT, REQUIRED, "of gpt2: channels between layers"),
     ("n_head", EXTENT, REQUIRED, "of gpt2: heads"),
     ("n_layer", EXTENT, REQUIRED, "of gpt2: layers"),
-    ("n_inner", EXTENT, None, "of gpt2: extent within the feed-forward part; four times the channels"),
-    ("activation_function hidden_activation hidden_act", one(*ACTIVATIONS), None, "activation; silu, of gpt2 gelu"),
+    ("n_inner", EXTENT, None, "of gpt2: extent within the feed-forward part; by default four times the channels"),
+    ("activation_function hidden_activation hidden_act", one(*ACTIVATIONS), None, "by default silu, of gpt2 gelu"),
     ("vocab_size", EXTENT, REQUIRED, "words of the vocabulary"),
-    ("n_positions max_position_embeddings", EXTENT, REQUIRED, "tokens that it is made for"),
-    ("tie_word_embeddings", TRUTH, None, "whether the embedding is the head's matrix, too; of gpt2 and gemma"),
-    ("q_lora_rank", POSITIVE, 0, "of deepseek_v3: extent of the latent queries; not compressed"),
+    ("n_positions max_position_embeddings", EXTENT, REQUIRED, "longest sequence in tokens"),
+    ("tie_word_embeddings", TRUTH, None, "whether the head uses the embedding matrix; by default true for gpt2, gemma"),
+    ("q_lora_rank", POSITIVE, 0, "of deepseek_v3: extent of the latent queries; by default queries are not compressed"),
     ("kv_lora_rank", EXTENT, REQUIRED, "of deepseek_v3: extent of the latent vector of keys and values"),
     ("qk_nope_head_dim", EXTENT, REQUIRED, "of deepseek_v3: channels of a head without positions"),
     ("qk_rope_head_dim", EXTENT, REQUIRED, "of deepseek_v3: channels of a head with positions"),
@@ -159,11 +159,11 @@ MODEL = table(
     ("num_experts_per_tok", POSITIVE, REQUIRED, "experts that each token uses"),
     ("moe_intermediate_size", POSITIVE, REQUIRED, "of deepseek_v3: extent within an expert"),
     ("n_shared_experts", NATURAL, 1, "of deepseek_v3: experts that all tokens use"),
-    ("first_k_dense_replace", NATURAL, 0, "of deepseek_v3: first layers, which have no experts"),
+    ("first_k_dense_replace", NATURAL, 0, "of deepseek_v3: number of first layers, which have no experts"),
     ("num_local_experts", POSITIVE, REQUIRED, "of mixtral: experts"),
-    ("sliding_window", POSITIVE, 0, "tokens that a token attends to; all before it"),
-    ("use_sliding_window", TRUTH, None, "whether that window counts; not of qwen"),
-    ("max_window_layers", NATURAL, 0, "of qwen: first layers, which have no window"),
+    ("sliding_window", POSITIVE, 0, "tokens to which a token attends; by default all before it"),
+    ("use_sliding_window", TRUTH, None, "whether that window counts; by default true, false for qwen"),
+    ("max_window_layers", NATURAL, 0, "of qwen: number of first layers, which have no window"),
     ("layer_types", kind(each(one_of("full_attention", "sliding_attention")), "list", type="array"), None,
      "which layers have the window"))
 """The keys of a `config.json`; the family decides which of them it has."""

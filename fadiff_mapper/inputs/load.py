@@ -1,4 +1,4 @@
-"""From files (or one dict) to a `Spec`, all that the input says about one layer on one design, or to many; and back."""
+"""Reads files, or one dict, into a `Spec` (one layer on one design) or several, and writes a `Spec` as one input."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def load_layers(*names: str | os.PathLike[str], jinja_data: AnyMapping[str, Any]
 def unique_names(files: Sequence[Path]) -> list[str]:
     """A unique name for each file: its stem, else with its folder's name, else with a number.
 
-    Run folders get these names: `...yaml` becomes `_..`, not the folder around.
+    The names become folders: `...yaml` becomes `_..`, because `..` is the parent folder.
     """
     names = [file.stem if file.stem.strip(".") else f"_{file.stem}" for file in files]
     count = Counter(names)
@@ -129,8 +129,8 @@ def files_of(names: Sequence[str]) -> list[Path]:
     """The files behind the names on a command line, each once, in order.
 
     A name is a file, a folder (its YAML files), a pattern such as `layers/*.yaml`, or `bundled:` with the name of a
-    bundled file or of a folder of such files. FadiffError where one holds no file; a file that does not exist is left
-    to its reader, which names the nearest one.
+    bundled file or of a folder of such files. FadiffError where a folder or pattern holds no file. A missing file is
+    reported by its reader, which names the nearest file.
     """
     found: list[Path] = []
     for name, path in zip(names, map(Path, names), strict=True):
@@ -228,10 +228,10 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         raise _lacking(document, missing)
 
     def section(name: str, read: Any, *arguments: Any) -> Any:
-        """What a section says; None where it is empty or not there."""
+        """The value of a section; None where the section is empty or missing."""
         return read(document[name], document.at(name), *arguments) if document.get(name) else None
 
-    # The translation of v0.4 has read the problem already, as constraints there speak of its dimensions.
+    # The translation of v0.4 has read the problem already, as constraints name its dimensions.
     problem, literal_problem, problem_notes = read or read_problem(document["problem"], document.at("problem"), keys,
                                                                    leniency)
     names = problem.dataspace_names()

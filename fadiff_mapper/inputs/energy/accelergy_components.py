@@ -22,7 +22,7 @@ from fadiff_mapper.inputs.yaml.expressions import ExpressionError, Literal, eval
 from fadiff_mapper.inputs.yaml.located import LARGEST
 
 MOST_WORK = 200_000
-"""Values that are worked out for one input, long expressions counting more: ten times the largest public designs."""
+"""Most values that are computed for one input, long expressions counted as several: above all public designs."""
 DEEPEST = 20  # compound components inside each other, a plain safety limit; it ends classes that contain themselves
 REQUIRED = ("global_cycle_seconds", "technology")  # attributes without which Accelergy 0.4 estimates nothing
 MUST_SPECIFY = "must_specify"  # in place of a default: the attribute has none
@@ -42,10 +42,10 @@ class PrimitiveComponent:
     name: str  # full name with ranges; within a compound component from there on, such as "lane[0..3].adder"
     kind: str
     attributes: Names  # values by name
-    area_scale: float = 1.0  # factor on its area; in a compound component with the factors of all around it
+    area_scale: float = 1.0  # factor on its area; for a part, times the factors of the compound components around it
     energy_scale: float = 1.0  # factor on its energies, in the same way
     actions: tuple[str, ...] = ()  # the actions that the architecture asks for; none within a compound component
-    # The attributes that it has from the containers around it, whatever they are for, or only for Timeloop.
+    # Attributes that Accelergy can do without: inherited from containers, or only for Timeloop.
     spare: frozenset[str] = frozenset()
 
 
@@ -53,7 +53,7 @@ class PrimitiveComponent:
 class PartAction:
     """An action of primitive components within a compound one."""
 
-    name: str  # name of the components as the action gives it: of the components of a range it may call one, or some
+    name: str  # name of the called components as written; of a range of components it may name only some
     part: PrimitiveComponent  # the component
     action: str  # name of the action
     arguments: Names  # values by name
@@ -90,12 +90,12 @@ class DescribedHardware:
 
     @property
     def primitives(self) -> tuple[PrimitiveComponent, ...]:
-        """The components that Accelergy is asked about as they are."""
+        """The primitive components, about which Accelergy is asked directly."""
         return tuple(one for one in self.components if isinstance(one, PrimitiveComponent))
 
     @property
     def compounds(self) -> tuple[CompoundComponent, ...]:
-        """The components of whose parts Accelergy is asked."""
+        """The compound components; Accelergy is asked about their parts."""
         return tuple(one for one in self.components if isinstance(one, CompoundComponent))
 
 
@@ -107,7 +107,7 @@ def described(arch: Architecture, literal: Mapping[str, Any]) -> DescribedHardwa
     root = next(iter(arch.native.values()))
     given = _dict(literal.get("compound_components"), "compound_components")
     version = str(root.get("version", "0.4"))
-    latest = str(given.get("version", version))  # holds for all that is done after the tree has been read
+    latest = str(given.get("version", version))  # applies to every step after the tree is read
     classes = {str(one.get("name")): one for one in _dicts(given.get("classes"), "compound_components: classes")}
     trees = _dicts(root.get("subtree"), "architecture: subtree")
     node, path = (trees[0], str(trees[0].get("name", "arch"))) if trees else (root, "")
@@ -126,24 +126,24 @@ def instances(name: str) -> int:
 
 @dataclass
 class _Rules:
-    """How text is worked out."""
+    """The rules by which text becomes values, with the work that they may still do."""
 
     legacy: bool  # whether the input states a version before 0.4, in which text that is no expression is a word
     classes: Mapping[str, Mapping[str, Any]]  # the definitions of compound components by class
-    # Actions by class that were called without being defined: from then on the class has them, and they cost nothing.
+    # Actions that are called but not defined, by class: from the call on, the class has them, at no energy.
     added: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     left: int = MOST_WORK  # units of `MOST_WORK` not yet spent
     unknown: set[str] = field(default_factory=set)  # see `DescribedHardware`
 
     def spend(self, work: int, place: str) -> None:
-        """Pays for values to be worked out. Raises SpecError."""
+        """Charges the work of computing values. Raises SpecError once `MOST_WORK` is spent."""
         self.left -= work
         if self.left < 0:
             raise SpecError(f"{place}: found too much to work out; accepted: {MOST_WORK:,} values of attributes and "
                             "arguments at most, in all components together")
 
     def value(self, text: Any, names: Names, place: str, words: bool = True) -> Any:
-        """The value of an attribute, argument or scale; `words`: text in quotes is its own value."""
+        """The value of an attribute, argument or scale; `words`: whether text may stay text, if it is no expression."""
         self.spend(1 + (len(text) ** 2 // 1000 if isinstance(text, str) else 0), place)
         if words and isinstance(text, Literal):
             return text
@@ -176,9 +176,9 @@ class _Rules:
         return value
 
     def in_turn(self, texts: Mapping[str, Any], names: Names, place: str, strict: bool = True) -> dict[str, Any]:
-        """Values by name, each worked out with those before it and with `names`, and completed from `names`.
+        """Computes values in order: each can use the values before it and `names`, which also supply missing ones.
 
-        Where not `strict`, values that cannot be computed are left out, and `unknown`.
+        Unless `strict`, values that cannot be computed are left out and recorded in `unknown`.
         """
         self.spend(1, place)
         done: dict[str, Any] = {}
@@ -214,7 +214,7 @@ class _Rules:
         return done
 
     def name(self, text: Any, names: Names, place: str) -> str:
-        """A name whose range of instances, if there is one, is worked out. Text after the range is lost, as there."""
+        """A name with the bounds of its range of instances computed. As in Accelergy, text after the range is lost."""
         base, bracket, rest = str(text).partition("[")
         bounds, closed, _ = rest.partition("]")
         if not (bracket and closed and ".." in bounds):
@@ -241,7 +241,7 @@ class _Rules:
             yield f"{path}.{name}".lstrip("."), component | {"attributes": own, "inherited": inherited}
 
     def defined(self, name: str, component: Mapping[str, Any]) -> PrimitiveComponent | CompoundComponent:
-        """A component of the architecture with its class's defaults, and its parts where it is a compound one."""
+        """A component of the architecture with the defaults of its class; a compound component also with its parts."""
         kind, place = str(component.get("subclass") or component.get("class", "")), f"architecture: {name}"
         required = component.get("required_actions") or []
         if not isinstance(required, list):
@@ -268,7 +268,7 @@ class _Rules:
         return _compound(self, name, kind, attributes, area, energy)
 
     def defaults(self, kind: str, attributes: Names, place: str) -> dict[str, Any]:
-        """The attributes that a class knows, with their own values where they have any, else with its defaults."""
+        """The attributes that a class declares: values from `attributes`, else the defaults of the class."""
         found = {}
         for key, default in _dict(self.classes.get(kind, {}).get("attributes"), f'class "{kind}": attributes').items():
             found[key] = default if attributes.get(key) is None else attributes[key]
@@ -279,7 +279,7 @@ class _Rules:
 
 
 def _compound(rules: _Rules, name: str, kind: str, attributes: Names, area: float, energy: float) -> CompoundComponent:
-    """The primitive parts and the actions of a compound component; `area` and `energy` are the factors of all of it."""
+    """A compound component with its primitive parts and actions; `area` and `energy` are its scale factors."""
     places: dict[str, tuple[str, Names]] = {}  # class and attributes of everything inside, by name without ranges
 
     def place_of(kind: str, inside: str) -> str:
@@ -339,8 +339,8 @@ def _compound(rules: _Rules, name: str, kind: str, attributes: Names, area: floa
     actions = []
     for action in actions_of(kind):  # once for every combination of its arguments
         place = place_of(kind, f'action "{action["name"]}"')
-        scale = action.get("repeat", action.get("energy_scale"))  # its older name and its newer one
-        if isinstance(scale, str):  # no names are in reach there
+        scale = action.get("repeat", action.get("energy_scale"))  # the older and the newer name of the key
+        if isinstance(scale, str):  # this scale cannot refer to attributes
             raise _refusal(f"{place}: energy_scale", scale)
         factor = rules.factor(scale, {}, f"{place}: energy_scale")
         ranges = {}
@@ -368,7 +368,7 @@ def _legacy(version: str) -> bool:
 
 
 def _attributes(attributes: object) -> dict[str, Any]:
-    """Attributes of the architecture without tables, of which Accelergy knows nothing; names of Timeloop are words."""
+    """Attributes without those that are mappings, which Accelergy does not know; `TIMELOOPS` become literal text."""
     return {str(key): Literal(value) if isinstance(value, str) and TIMELOOPS.fullmatch(str(key)) else value
             for key, value in attributes.items() if not isinstance(value, dict)} if isinstance(attributes, dict) else {}
 
@@ -388,7 +388,7 @@ def _dicts(value: Any, place: str) -> list[dict[str, Any]]:
 
 
 def _by_name(value: Any, place: str) -> list[Mapping[str, Any]]:
-    """A list of mappings with names; of those with the same name the last one counts, in the place of the first."""
+    """A list of mappings that have names; of mappings with one name the last counts, at the position of the first."""
     found: dict[str, Mapping[str, Any]] = {}
     for item in _dicts(value, place):
         if "name" not in item:

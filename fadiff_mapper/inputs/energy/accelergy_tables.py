@@ -1,4 +1,4 @@
-"""Asks Accelergy for the energies and areas of an architecture, once: its answer is kept."""
+"""Asks Accelergy for the energies and areas of an architecture, and caches the answers."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ NEEDED = ("ERT.yaml", "ART.yaml")  # files without which a run has failed, whate
 COMPUTE = "compute"  # the action of a primitive component that computes
 LOG = "accelergy.log"  # name of Accelergy's printed output among the files of an answer
 INHERITED = ("HOME", "PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH")
-"""The environment variables that Accelergy sees: others load functions (`ACCELERGY_MATH_FUNCTIONS`), libraries of
-components, and modules of Python."""
+"""The environment variables that Accelergy sees. Others could make it load functions (`ACCELERGY_MATH_FUNCTIONS`),
+libraries of components, or Python modules."""
 MEMORY = 2 * 2 ** 30  # bytes of address space of Accelergy and of each program that it starts
 TIME_LIMIT_S = 60.0  # seconds for one run, a safety limit
-PRECISION = "17"  # significant digits that it is asked for: all, as sums are made and rounded afterwards
-DIGITS = 6  # significant digits of the figures that Accelergy writes, unless it is asked for more
+PRECISION = "17"  # significant digits that Accelergy is asked for: all of a double, as only sums are rounded
+DIGITS = 6  # significant digits of the figures that Accelergy writes by default
 MOST_BYTES = 16 * 2 ** 20  # bytes of one file, a plain safety limit
 MOST_KEPT = 1 << 28  # bytes of kept answers that are read: a plain safety limit, above all files that one run may leave
 COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")  # last line of a Python traceback, from the exception on
-ANSWER_FORMAT = "3"  # number of the format of kept answers: another one leaves older answers aside
+ANSWER_FORMAT = "3"  # number of the format of cached answers; answers of other formats are not read
 ASK_VERSION = "from importlib.metadata import version; print(version('accelergy'))"
-VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)  # the printed version; anything else is taken for no answer
+VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)  # a printed version; any other output counts as no answer
 CONFIGURATION = ".config/accelergy/accelergy_config.yaml"  # Accelergy's, below the home folder
 UNUSABLE = "Accelergy left a table that cannot be used"
 AVOID = "--energy bundled, estimate or built-in does without Accelergy"
 
 
-# Accelergy renders its input as a template and evaluates text in it as Python, some of it twice and in quotes, too. No
-# text that is handed over could run: all others have been worked out before (`accelergy_components`).
+# Accelergy renders its input as a template and evaluates text in it as Python, sometimes twice, even quoted text. So
+# expressions are computed before (`accelergy_components`), and only text that cannot run is handed over.
 
 WORD = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)  # a name of a class, an action, an attribute or an argument
 WORDS = re.compile(rf"(?:{WORD.pattern}(?: {WORD.pattern})*)?", re.ASCII)
@@ -56,13 +56,13 @@ WORDS = re.compile(rf"(?:{WORD.pattern}(?: {WORD.pattern})*)?", re.ASCII)
 LONGEST = 100  # characters of a name or text, a plain safety limit
 MOST_VALUES = 10_000  # values of a list, a plain safety limit
 PRIMITIVES = {"mac": "{}mac", "add": "{}adder", "mul": "{}multiplier", "max": "comparator"}
-"""Operations of compute units -> classes of primitive components of Accelergy's plug-ins, of "int" or "fp" numbers."""
+"""Operations of compute units -> classes of primitive components of Accelergy's plug-ins; {} is "int" or "fp"."""
 SYSTEM, ASKED = "asked", "component_{}"
-"""The name of the architecture in which Accelergy finds the components, and of a primitive one by its number."""
+"""Names in a request: of the architecture, and of a primitive component by its number."""
 
 
 def why_not(arch: Architecture) -> str | None:
-    """The reason why Accelergy cannot be asked about an architecture; None where it can, as Timeloop would ask it."""
+    """The reason why Accelergy cannot be asked about an architecture; None where it can."""
     tree = any("subtree" in tree or "local" in tree for tree in arch.native.values())
     return None if tree else "it does not read the old list format"
 
@@ -70,8 +70,8 @@ def why_not(arch: Architecture) -> str | None:
 def request(hardware: components.DescribedHardware) -> str:
     """Writes the input of Accelergy, the text of a YAML file.
 
-    A primitive component of the architecture is asked about as it is, under its number. For a part of a compound
-    component there is a class with this part alone (`part_name`): only so can an action have arguments (`action_name`).
+    A primitive component of the architecture keeps its class, with its number as name. Each part of a compound
+    component gets a class with only this part (`part_name`), so that its actions can have arguments (`action_name`).
     """
     version = plain_value(hardware.version, "version")
     local = [{"name": ASKED.format(number), "class": _name(one.kind, one.name),
@@ -97,7 +97,7 @@ def request(hardware: components.DescribedHardware) -> str:
             if name not in known:
                 called = {"name": _name(step.action, at), "arguments": _plain(step.arguments, at)}
                 known[name] = {"name": name, "subcomponents": [{"name": "part", "actions": [called]}]}
-    # From version 0.4 on the tree must have these as well. No component takes them from there: each has its own.
+    # From version 0.4 on the tree itself must state these attributes. Components inherit none: each states its own.
     around = {key: 1 for key in components.REQUIRED if all(key in one["attributes"] for one in local)}
     tree = {"version": version, "subtree": [{"name": SYSTEM, "attributes": around, "local": local}]}
     sections: dict[str, Any] = {"architecture": tree}
@@ -108,12 +108,12 @@ def request(hardware: components.DescribedHardware) -> str:
 
 
 def part_name(part: components.PrimitiveComponent) -> str:
-    """The name under which a part of a compound component is asked about: parts that are alike have the same."""
+    """The name of a part of a compound component in a request; equal parts have equal names."""
     return "part_" + _digest(part.kind, part.attributes)
 
 
 def action_name(step: components.PartAction) -> str:
-    """The name under which an action of a part is asked about, with its arguments."""
+    """The name of an action of a part, with its arguments, in a request."""
     return "action_" + _digest(step.action, step.arguments)
 
 
@@ -124,7 +124,7 @@ def _digest(kind: str, values: Mapping[str, Any]) -> str:
 
 
 def plain_value(value: Any, place: str) -> Any:
-    """The same value: nothing, a number, a truth value, plain words or a list of these. Raises SpecError."""
+    """Checks for None, a number, a truth value, plain words or a list of these. Raises SpecError for other values."""
     if isinstance(value, str):
         if WORDS.fullmatch(value) and len(value) <= LONGEST:
             return str(value)
@@ -142,7 +142,7 @@ def _refusal(place: str, value: Any) -> SpecError:
 
 
 def _untold(one: components.PrimitiveComponent) -> set[str]:
-    """The attributes that are no plain values and can be spared."""
+    """The attributes that cannot be handed to Accelergy, being no plain values, and that it can do without."""
     told = set()
     for key in one.spare:
         with suppress(SpecError):
@@ -171,9 +171,9 @@ def assembled(hardware: components.DescribedHardware, answered: Tables, energies
     The energy of a compound component's action is the sum over its steps: the energy of the primitive action, times its
     scale, times the components of the range that it names, times the scale of the component. Its area is the sum over
     its parts: area times scale times components (Accelergy's `ERT_generator.py`, `ART_generator.py`). Accelergy lists
-    primitive components first, and none without actions in an ERT. A missing figure is a FadiffError. `answered` has
-    Accelergy's tables in full precision; `energies_by` and `areas_by` name the plug-in of each component. Without
-    `areas_by` Accelergy does not say so, and the summaries are left out.
+    primitive components first, and leaves components without actions out of the ERT. A missing figure is a FadiffError.
+    `answered` has Accelergy's tables in full precision; `energies_by` and `areas_by` name the plug-in of each
+    component. The summaries are left out where `areas_by` is empty, as Accelergy then names no plug-ins.
     """
     tables = {component_name(table.component): table for table in answered.ert}
     areas = {component_name(name): area for name, area in answered.art.items()}
@@ -232,7 +232,7 @@ def assembled(hardware: components.DescribedHardware, answered: Tables, energies
 
 
 def rounded(value: float) -> float:
-    """A figure with the digits that Accelergy writes unless it is asked for more."""
+    """A figure rounded to the digits that Accelergy writes by default."""
     if value == 0 or not math.isfinite(value):
         return value
     return round(value, DIGITS - math.floor(math.log10(abs(value))) - 1)
@@ -243,12 +243,12 @@ class AccelergyAnswer:
     """One answer of Accelergy."""
 
     tables: Tables  # its ERT and ART
-    files: Mapping[str, str]  # the files that it writes for such an input, and its `LOG`, by name
-    notes: tuple[str, ...] = ()  # a sentence about attributes that it was not told, if there are such
+    files: Mapping[str, str]  # Accelergy's output files for the input, and its `LOG`, by name
+    notes: tuple[str, ...] = ()  # a sentence on attributes that were withheld from Accelergy, if any
 
 
 def complete_answer(arch: Architecture, literal: Mapping[str, Any], program: str) -> AccelergyAnswer:
-    """As `answer`, with FadiffError where a component is left without a price; messages say how to do without it."""
+    """As `answer`, but a component without energies is a FadiffError. Messages say how to do without Accelergy."""
     try:
         found = answer(arch, literal, program, os.environ)
         missing = missing_actions(arch, found.tables)
@@ -262,7 +262,7 @@ def complete_answer(arch: Architecture, literal: Mapping[str, Any], program: str
 
 def answer(arch: Architecture, literal: Mapping[str, Any], program: str,
            environment: Mapping[str, str]) -> AccelergyAnswer:
-    """Asks Accelergy about an architecture; the answer comes from the cache where it was asked before.
+    """Asks Accelergy about an architecture; a repeated question is answered from the cache.
 
     `literal` gives the compound components (see `Spec.literal`). The answer is not necessarily complete: a plug-in
     may be lacking. FadiffError where Accelergy fails, SpecError for unusable input.
@@ -272,7 +272,7 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str,
 
 
 def operation_energies(arch: Architecture, literal: Mapping[str, Any], program: str) -> dict[str, tuple[float, str]]:
-    """pJ of operations and their source, by their names in `PRIMITIVES`.
+    """The energies of the operations in `PRIMITIVES`: name -> (pJ, source).
 
     Accelergy is asked about primitive components with all attributes of the arithmetic: its technology, clock, bits and
     kind of numbers. Errors as in `answer`; FadiffError where it does not price all of them.
@@ -295,7 +295,7 @@ def operation_energies(arch: Architecture, literal: Mapping[str, Any], program: 
 
 def _answered(hardware: components.DescribedHardware, program: str, environment: Mapping[str, str],
               complete: Callable[[Tables], bool]) -> AccelergyAnswer:
-    """The answer about some components, kept where it is `complete`; arguments and errors as for `answer`."""
+    """The answer about some components, cached if its tables are `complete`; arguments and errors as for `answer`."""
     text = request(hardware)
     version = installed_version(program, environment)
     home = environment.get("HOME")
@@ -344,9 +344,9 @@ def answer_about_files(files: Sequence[str], program: str, environment: Mapping[
 def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Runs Accelergy on an input, for `TIME_LIMIT_S` at most.
 
-    `given` is YAML text, or the paths of trusted files, with which Accelergy runs as under Timeloop, with all of the
-    environment instead of the `inherited` variables. Returns every YAML file that it writes, and its `LOG`, by name;
-    figures about a text have `PRECISION` digits. Its exit code does not tell a failure.
+    `given` is YAML text, or paths of trusted files. For files Accelergy runs as under Timeloop, with the whole
+    environment instead of the `inherited` variables; for text, figures have `PRECISION` digits. Returns every YAML file
+    that it writes, and its `LOG`, by name. A missing file is a failure, as the exit code does not tell.
     """
     with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -379,7 +379,7 @@ def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str]
 
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables that Accelergy sees; numerical libraries reserve memory for each of their threads."""
+    """The environment of Accelergy, with one thread for numerical libraries, which reserve memory for each thread."""
     return {name: environment[name] for name in INHERITED if name in environment} | {"OMP_NUM_THREADS": "1"}
 
 
@@ -390,9 +390,9 @@ def first_line(text: str) -> str:
 
 
 def installed_version(program: str, environment: Mapping[str, str]) -> str:
-    """The version of Accelergy; "" where the command, a path, is no Python script or gives no answer.
+    """The version of Accelergy, whose command is the path `program`; "" where this is no Python script.
 
-    The Python in its first line is asked, as several may be installed.
+    The Python of the script's first line is asked, as several may be installed; "" where it gives no answer.
     """
     try:
         with open(program, "rb") as file:
@@ -408,7 +408,7 @@ def installed_version(program: str, environment: Mapping[str, str]) -> str:
 
 
 def _read(hardware: components.DescribedHardware, files: Mapping[str, str], version: str) -> AccelergyAnswer:
-    """What Accelergy's files say about the whole input. Raises FadiffError."""
+    """The answer for the whole input, from the files that Accelergy wrote. Raises FadiffError."""
     ert, art = (_section(files, kind) for kind in ("ERT", "ART"))
     source = _source(ert, version)
     try:
@@ -433,7 +433,7 @@ def _source(ert: Map, version: str) -> str:
 
 
 def _estimators(files: Mapping[str, str], kind: str, key: str) -> dict[str, str]:
-    """The plug-in that estimated each component, by the name that it was asked about under; none without summary."""
+    """Name of a component in the request -> the plug-in that estimated it; empty without a summary."""
     name, found = f"{kind}_summary", {}
     rows = _section(files, name).get("table_summary") if f"{name}.yaml" in files else ()
     for row in rows if isinstance(rows, list) else ():

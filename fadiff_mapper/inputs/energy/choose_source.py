@@ -1,6 +1,6 @@
 """The order in which energies and areas are looked for, tables recorded for bundled designs, and DOSA's formulas.
 
-Accelergy and the estimate are loaded where they are asked.
+The modules of Accelergy and of the estimate are imported only when they are needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.inputs.yaml.located import Map
 
 Sourced = tuple[Tables, tuple[str, ...]]
-"""The tables in force, and sentences about sources that were passed over or attributes that a source was not told."""
+"""The tables in force, and sentences on sources that were skipped or attributes that were withheld from a source."""
 
 
 def installed(search_path: str | None = None) -> str | None:
@@ -38,7 +38,7 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
     """Finds the energies and areas of an architecture.
 
     The tables in the input come first; some choices complete them. An area in the input counts under every choice.
-    Raises FadiffError for a choice that is none of `CHOICES`, and where Accelergy is asked for in vain.
+    Raises FadiffError for a choice that is none of `CHOICES`, and where the choice is Accelergy and it does not answer.
     """
     if choice not in CHOICES:
         raise FadiffError(f"energy: found {choice!r}{nearest(str(choice), list(CHOICES))}; accepted: {listed(CHOICES)}")
@@ -74,9 +74,9 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
 
 def operation_figures(arch: Architecture, choice: str, literal: Mapping[str, Any]) -> tuple[
         dict[str, tuple[float, str]], tuple[str, ...]]:
-    """pJ and source of operations on primitive components of Accelergy, by name, and sentences about what failed.
+    """Energies of operations from Accelergy's primitive components, name -> (pJ, source), and sentences on failures.
 
-    None where Accelergy is not asked by this choice.
+    Both are empty where this choice does not ask Accelergy.
     """
     program = installed() if choice in ("auto", "accelergy") else None
     if program is None:
@@ -93,9 +93,9 @@ def operation_figures(arch: Architecture, choice: str, literal: Mapping[str, Any
 # The energy and area tables recorded from Accelergy for the bundled designs.
 
 def recorded_tables(arch: Architecture) -> Tables | None:
-    """The recorded tables of the bundled design that an architecture is, None for any other architecture.
+    """The recorded tables of an architecture that is a bundled design; None for any other architecture.
 
-    It is one where all components agree in name, class and every attribute.
+    An architecture is a bundled design where all components agree in name, class and every attribute.
     """
     levels = {arch.arithmetic.name, *arch.level_names()}
     written = [part.component for part in written_components(arch.native).values()]
@@ -132,7 +132,7 @@ SOURCE = "DOSA's formula"
 def dosa_tables(arch: Architecture, given: Tables) -> Tables:
     """Completes an ERT with DOSA's energies, a row for every component that it does not price completely.
 
-    DRAM and register files are known by their class, an accumulator by "accum" in its name, and every other level with
+    DRAM and register files are told by their class, an accumulator by "accum" in its name, and every other level with
     a capacity counts as a scratchpad. A vector access costs what its words cost, nothing leaks, and there are no areas.
     """
     rows, lacking = [], unpriced(arch, given)

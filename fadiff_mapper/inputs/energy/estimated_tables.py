@@ -31,7 +31,7 @@ USUAL_TECHNOLOGY_NM = 45.0
 USUAL_CYCLE_SECONDS = 1e-9
 USUAL_DRAM = "LPDDR4"
 USUAL_DRAM_BIT_PJ = 8.0
-"""Taken where attributes are silent; the last two belong together. Accelergy assumes this DRAM, too."""
+"""Defaults of attributes; the last two belong together. Accelergy assumes this DRAM, too."""
 ALADDIN_NM = 45.0  # the technology of Aladdin's figures (40 nm counts as the same there)
 TECHNOLOGY = re.compile(r"(\d+(?:\.\d+)?) *(?:nm)?", re.ASCII)
 """A technology as attributes write it: a number, with the unit or without."""
@@ -64,7 +64,7 @@ def _rows(name: str) -> list[list[str]]:
     return list(csv.reader(line for line in text.splitlines() if not line.startswith("#")))
 
 
-# A register file is one register and a comparator of the address for every row, so that its width costs nothing; a
+# A register file is one register, and an address comparator for every row, so that its width costs nothing; a
 # multiply-accumulate is an adder, linear in the bits, and a multiplier, quadratic in them. Both reproduce the
 # recorded figures to their digits. All figures are for 40 and 45 nm.
 
@@ -72,12 +72,12 @@ REGISTER_FILE = ("access_pj", "leak_pj", "area_um2")  # outputs of `register_fil
 ARITHMETIC = ("compute_pj", "area_um2")  # outputs of `arithmetic`, in order
 SINGLE_BITS = 32  # bits up to which a floating-point unit is a share of one of single precision
 FASTEST_NS, SLOWEST_NS, WHOLE_NS = 0.75, 10.0, 6
-"""Aladdin has a figure of its own below the first clock and above the second, else one per ns, up to the third."""
+"""Aladdin has a figure for clocks up to the first, one above the second, and one per ns between, up to the third."""
 
 
 def register_file(depth: Any, address_bits: Any) -> tuple[Any, ...]:
-    """`REGISTER_FILE`, energies and area of a register file of so many rows, whose addresses have so many bits."""
-    table = figures("regfile")  # the shallowest register file compares nothing
+    """The figures that `REGISTER_FILE` names, of a register file of `depth` rows and addresses of so many bits."""
+    table = figures("regfile")  # the shallowest register file has no comparator
     deepest = table["depth"][-1] * math.log2(table["depth"][-1])
     return tuple(float(table[name][0]) + float((table[name][-1] - table[name][0]) / deepest) * depth * address_bits
                  for name in REGISTER_FILE)
@@ -100,7 +100,7 @@ def arithmetic(unit_class: str, bits: Any, cycle_seconds: float) -> tuple[Any, .
 
 
 def clock_ns(cycle_seconds: float) -> float:
-    """The clock in the recorded tables that Aladdin takes for one."""
+    """The clock period in ns, of those in the recorded tables, at which Aladdin prices a cycle time."""
     cycle = cycle_seconds * 1e9
     if cycle <= FASTEST_NS:
         return 0.5
@@ -109,16 +109,16 @@ def clock_ns(cycle_seconds: float) -> float:
 
 @cache
 def _arithmetic_constants(unit_class: str, clock: float, wide: bool) -> tuple[tuple[float, float], ...]:
-    """(adder per bit, multiplier per square of bits) of each of `ARITHMETIC`, fitted to the figures of this clock.
+    """For each figure of `ARITHMETIC`, (share of the adder per bit, of the multiplier per squared bit) at this clock.
 
-    `wide`: whether the figures are those of a floating-point unit of double precision.
+    `wide`: whether to fit floating-point units of double precision.
     """
     table = figures(unit_class)
     rows = table["cycle_ns"] == clock
     if unit_class == "fpmac":
         rows &= (table["width_bits"] > SINGLE_BITS) == wide
     bits = table["width_bits"][rows]
-    # Divided by the figures, so that relative errors count, of small figures as of large ones.
+    # Divided by the figures, so that the fit minimises relative errors.
     solutions = [np.linalg.lstsq(np.stack([bits, bits ** 2], axis=-1) / table[name][rows, None],
                                  np.ones_like(bits), rcond=None)[0] for name in ARITHMETIC]
     return tuple((float(adder), float(multiplier)) for adder, multiplier in solutions)
@@ -127,26 +127,26 @@ def _arithmetic_constants(unit_class: str, clock: float, wide: bool) -> tuple[tu
 # FADiff (arXiv 2511.22348, section 2.1) models the energy per access of on-chip buffers as a small multi-layer
 # perceptron of their capacity; here depth, width, technology, banks and ports are inputs, and leakage and area
 # outputs as well. Every path from a `RISING` input to an output has positive weights, so that a larger memory never
-# costs less: CACTI's own figures rise in the large and jump up and down in the small, where a search must not follow
-# them. `validation/train_sram_network.py` fits the network and records its errors.
+# costs less: CACTI's own figures rise overall but jump locally, and a search must not exploit the jumps.
+# `validation/train_sram_network.py` fits the network and records its errors.
 
 INPUTS = ("depth", "width_bits", "technology_nm", "n_banks", "n_rw_ports")  # axis of the inputs, in order
 RISING = ("depth", "width_bits", "n_rw_ports")  # inputs with which every output rises
 OUTPUTS = ("read_pj", "write_pj", "leak_pj", "area_um2")  # axis of the outputs, in order; leakage per cycle of 1 ns
 LEAST_ROWS = 64
 LEAST_BITS = 32
-"""The smallest bank about which Accelergy's plug-in asks CACTI; it scales smaller ones, which `asked` repeats."""
-DECODER = 0.3  # share of an access that a narrow line does not save
-FEW_ROWS = 0.78  # exponent of an access in the rows of a bank below `LEAST_ROWS`
+"""The smallest bank about which Accelergy's plug-in asks CACTI; `asked` scales smaller banks as the plug-in does."""
+DECODER = 0.3  # share of the access energy that does not fall with the width of a line
+FEW_ROWS = 0.78  # exponent of the access energy in the rows of a bank, below `LEAST_ROWS`
 
 
 @dataclass(frozen=True)
 class SramRegressor:
-    """A fully connected network of binary logarithms, normalised on both sides, beside a power law."""
+    """A fully connected network plus a power law, from normalised binary logarithms to normalised binary logarithms."""
 
     shift: tuple[np.ndarray, np.ndarray]  # means that are taken off the logarithms, (inputs [5], outputs [4])
     scale: tuple[np.ndarray, np.ndarray]  # deviations by which they are divided, (inputs [5], outputs [4])
-    skip: np.ndarray  # exponents of the power law on normalised logarithms, [4, 5]: slopes where tanh is flat
+    skip: np.ndarray  # exponents of the power law on normalised logarithms, [4, 5]; they give slopes where tanh is flat
     layers: tuple[tuple[np.ndarray, np.ndarray], ...]  # (weights [out, in], bias [out]) of each layer; tanh between
     held_out: dict[str, tuple[float, float]]  # mean and worst relative error of each output on held-out figures
     worst: dict[str, float]  # largest relative error of each output on any figure
@@ -171,10 +171,10 @@ class SramRegressor:
 
 
 def asked(memories: Any) -> tuple[Any, Any]:
-    """Banks too small for CACTI as Accelergy's plug-in prices them: shares of larger ones.
+    """Prices banks too small for CACTI as shares of larger banks, as Accelergy's plug-in does.
 
-    From `INPUTS` [..., 5], NumPy or torch, to those of the memories about which CACTI is asked, [..., 5], and the share
-    of each of their `OUTPUTS`, [..., 4]. Leakage and area are proportional to rows and bits; an access is not.
+    Takes `INPUTS` [..., 5], NumPy or torch. Returns the `INPUTS` of the memories about which CACTI is asked, [..., 5],
+    and the share of each of their `OUTPUTS`, [..., 4]. Leakage and area are proportional to rows and bits.
     """
     xp = array_namespace(memories)
     depth, width, banks = memories[..., 0], memories[..., 1], memories[..., 3]
@@ -253,7 +253,7 @@ def smooth_figures(kind: str, attributes: Attributes, up: Callable[[Array], Arra
         bits, = _arrays(attributes["width"])
         compute, area = arithmetic(kind, bits, cycle)
         return ComponentFigures({"compute": compute}, area)
-    if kind == "DRAM":  # on no chip of the design: its area is 0, as Accelergy has it
+    if kind == "DRAM":  # off the chip: its area is 0, as in Accelergy
         read = write = attributes["width"] * attributes.get("bit_pj", USUAL_DRAM_BIT_PJ)
         return ComponentFigures({"read": read, "write": write, "update": write, "leak": 0 * read}, 0 * read)
     if kind == "SRAM":
@@ -273,7 +273,7 @@ def smooth_figures(kind: str, attributes: Attributes, up: Callable[[Array], Arra
 
 
 def _arrays(*values: Array) -> list[Array]:
-    """The values as arrays of floats of one namespace and shape: torch's where one of them is a tensor."""
+    """The values as arrays of floats of one shape: tensors of torch where one of them is a tensor, else NumPy's."""
     def is_array(value: Array) -> bool:
         return bool(is_array_api_obj(value)) and not isinstance(value, np.generic)
 
@@ -295,7 +295,7 @@ class Primitive:
     energy_scale: float = 1.0  # factor on all its energies
     area_scale: float = 1.0  # factor on its area
     sharers: int = 1  # instances of the level that share the component
-    assumed: bool = False  # whether the architecture is silent about its technology, or the type of a DRAM
+    assumed: bool = False  # whether the technology, or the type of a DRAM, is a default
     dram_type: str = ""  # type of a DRAM, else empty
 
 
@@ -347,8 +347,8 @@ def _primitive(unit: StorageLevel | Arithmetic, written: WrittenComponent) -> Pr
 def estimated(arch: Architecture, given: tables.Tables) -> tables.Tables:
     """Completes the tables in the input with estimates.
 
-    They get an ERT row for every component that they do not price completely, and an ART row for every one whose area
-    neither they nor the architecture state. Levels that only add a fan-out need none.
+    Adds an ERT row for every component that lacks an energy, and an ART row for every component whose area neither the
+    tables nor the architecture state. Levels that only add a fan-out need no rows.
     """
     parts = primitives(arch)
     lacking = tables.unpriced(arch, given)
@@ -384,7 +384,7 @@ def estimated(arch: Architecture, given: tables.Tables) -> tables.Tables:
 
 @lru_cache(maxsize=REMEMBERED)
 def _figures(kind: str, attributes: tuple[tuple[str, float], ...]) -> tuple[tuple[tuple[str, float], ...], float]:
-    """(pJ by action, um^2) of a component: most components of a design space are the same in many of its designs."""
+    """(pJ by action, um^2) of a component; cached, as many designs of a space share a component."""
     figures = smooth_figures(kind, dict(attributes), np.ceil)
     return tuple((action, float(energy)) for action, energy in figures.actions.items()), float(figures.area_um2)
 

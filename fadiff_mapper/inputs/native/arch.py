@@ -53,7 +53,7 @@ class Component(NamedTuple):
     where: Where
 
     def reader(self, table: Table, leniency: Leniency) -> Reader:
-        """A reader of its attributes; meets those that look like misspelt ones of `LEVEL_ATTRIBUTES`."""
+        """A reader of the attributes; `leniency` decides about misspellings of `LEVEL_ATTRIBUTES`."""
         for key in self.attributes:
             if isinstance(key, str) and key not in LEVEL_ATTRIBUTES:
                 meant = _meant(key)
@@ -74,7 +74,7 @@ def role_of(kind: str, roles: AnyMapping[str, tuple[str, ...]] = ROLES) -> str:
 def _meant(key: str) -> str:
     """The attribute that `key` misspells by case, hyphens, underscores, one letter, or two letters swapped; else "".
 
-    Short ones (width, depth, meshX, ...) are left alone: other spellings of them may be attributes for Accelergy.
+    Variants of short attributes (width, depth, meshX, ...) are accepted: they may be attributes for Accelergy.
     """
     squashed = re.sub("[-_]", "", key).lower()
     for name in LEVEL_ATTRIBUTES:
@@ -98,7 +98,7 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
 
     Args:
         key: "architecture" or "arch", the top-level key under which it is written out again.
-        dataspaces: Names of the data spaces, which alone can have bandwidth scales; None: any name.
+        dataspaces: Names of the data spaces, the only names that bandwidth scales accept; None: any name.
     """
     components, name = _components(underscored(mapping(node, where)), leniency)
     memories = [component for component in components if role_of(component.kind) == "storage"]
@@ -206,8 +206,8 @@ def _storage(component: Component, leniency: Leniency, dataspaces: Sequence[str]
     name, kind, _, instances, where = component
     reader = component.reader(keys.MEMORY, leniency)
     mesh = _mesh(reader, instances)
-    # A `width` in bits, block_size * cluster_size * word bits, fills in the one that is not given. Without both the
-    # block takes it all; without a width, a missing one is 1.
+    # The `width` in bits is block_size * cluster_size * word_bits, from which a missing block_size or cluster_size
+    # follows. If both are missing, the cluster has 1 instance; without a width a missing one is 1.
     word_bits, block, cluster, width = map(reader.read, ("word_bits", "block_size", "cluster_size", "width"))
     if width is not None:
         if width % (word_bits * (block or 1)):
@@ -308,8 +308,8 @@ def named_interconnects(components: Sequence[Component], units: Sequence[tuple[s
         return where.error(f'the network "{name}" stands below two levels, and Timeloop counts the traffic of the '
                            "inner one alone", "a network for each")
 
-    # The levels below which networks carry words inwards and outwards, by the keys of the level outside, of the one
-    # inside, and of the arithmetic.
+    # Network -> the level below which it carries words inwards (`down`) and outwards (`up`). Keys of the outer level,
+    # of the inner level and of the arithmetic must agree on it.
     down, up = dict[str, int](), dict[str, int]()
     for places, key, inner_key, unit_key in ((down, "network_read", "network_fill", "network_operand"),
                                              (up, "network_update", "network_drain", "network_result")):
@@ -354,7 +354,7 @@ def named_interconnects(components: Sequence[Component], units: Sequence[tuple[s
     return tuple(found)
 
 
-# Areas, technology, cycle time and other attributes change no count of the model; they are estimated from or printed.
+# Areas, technology, cycle time and other attributes change no count of the model; estimates and reports use them.
 
 @dataclass(frozen=True)
 class WrittenComponent:
@@ -374,9 +374,9 @@ class WrittenComponent:
 def written_components(native: AnyMapping[str, Any]) -> dict[str, WrittenComponent]:
     """Every component of an architecture (`Architecture.native`) by its name without range, from the outside in.
 
-    Timeloop reads none beside the first subtree.
+    As in Timeloop, components beside the first subtree are ignored.
     """
-    def entries(value: object) -> list[dict[str, Any]]:  # Timeloop reads no others, so anything may stand beside them
+    def entries(value: object) -> list[dict[str, Any]]:  # as in Timeloop, entries that are no mappings are ignored
         return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
     def attributes(value: object) -> dict[str, Any]:

@@ -42,10 +42,10 @@ LIMITS = {"=": "fixed", "<=": "maximum", ">=": "minimum"}  # operator of a facto
 SWITCHES = {"no_reuse": "no_reuse", "no_multicast_no_reduction": "no_reuse", "no_temporal_reuse": "no_reuse",
             "no_link_transfer": "no_link_transfer", "rmw_first_update": "rmw_first_update",
             "no_coalesce": "no_coalesce"}
-"""Keys that list data spaces without some reuse -> the part that each gives."""
+"""Keys that list data spaces without some kind of reuse -> the property of the statement that each key makes."""
 PARTS = {"fixed": "factor of", "maximum": "maximum factor of", "minimum": "minimum factor of",
          "order": "permutation", **{part: f"{part} list" for part in SWITCHES.values()}}
-"""Part of a statement -> its name in messages."""
+"""Property of a statement -> its name in messages."""
 
 
 Statement = tuple[str, str, str]
@@ -63,8 +63,8 @@ def read_constraints(
     """Reads the constraints of a native document; architecture and map-space sections count alike, as in Timeloop.
 
     Read are `constraints` inside the architecture, `arch_constraints`, `architecture_constraints` or `constraints` (one
-    of them), and `mapspace` or `mapspace_constraints` (one of them). Timeloop reads the first it finds of the former
-    without a word on the others; here two of them are an error.
+    of them), and `mapspace` or `mapspace_constraints` (one of them). Of the former, Timeloop silently reads only the
+    first that it finds; here two of them are an error.
 
     A partial permutation fixes loops on the inside, and after `_` on the outside; the other loops lie in between in any
     order. Factors of 1 are no loops, so their place does not matter. `split` counts every dimension of the full spatial
@@ -150,10 +150,10 @@ def _listed(value: Any, where: Where, leniency: Leniency) -> Iterator[tuple[Map,
 
 def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[tuple[int, int]], problem: Problem,
                 leniency: Leniency) -> tuple[int, str, list[tuple[str, str, Any, Where]], dict[str, Any]]:
-    """Level and kind of one constraint, property, item, value and place of its statements, and Timeloop's form of it.
+    """Takes a constraint apart: its level, its kind, its statements (property, item, value, place), its native form.
 
-    `target` names its level, one of `names`. Timeloop takes some keys from its `attributes`, where it has them; they
-    are written side by side, without lists that Timeloop does not read.
+    `target` names the level, one of `names`. As in Timeloop, some keys may lie in `attributes`; the native form has all
+    keys side by side, without empty lists.
     """
     own = Reader(node, picked("target type attributes" if target is node else "type attributes"), leniency)
     named = own if target is node else Reader(target, CONSTRAINT)
@@ -188,7 +188,7 @@ def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[
         factors = attributes.read("factors", (), check=lambda value, where: parse_factors(
             value, where, problem.bounds, leniency=leniency))
         found += [(LIMITS[factor.operator], factor.dimension, factor.value, factor.where) for factor in factors]
-        # A default holds for the dimensions without a limit of the same direction.
+        # A default holds for the dimensions that have no limit of the same direction.
         for operator, key in (("<=", "default_max_factor"), (">=", "default_min_factor")):
             limit = attributes.read(key)
             limited = [factor.dimension for factor in factors if factor.operator == operator]

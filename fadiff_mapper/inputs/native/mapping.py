@@ -48,7 +48,7 @@ class LoopFactor:
 
 def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *, bounded: bool = True,
                   residuals: bool = False, leniency: Leniency = STRICT) -> tuple[LoopFactor, ...]:
-    """Reads the factors in a string or a list of strings, in the order of the text, without the skipped ones.
+    """Reads the factors in a string or a list of strings, in the order of the text.
 
     As in Timeloop, "=" may be left out, 0 stands for the whole dimension (not for the remainder), text from "#" on is a
     comment, and an entry of a list may be split up, as in [C, "=", 2].
@@ -72,12 +72,12 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
             if match is None:
                 leniency.meet([Oddity(place, f"text {rest}", f'found "{rest.split()[0]}"',
                                       f"factors such as {ACCEPTED} {listed(dimensions)}")])
-                # From the next factor on, as Timeloop searches: of "K=2.0" it takes the digits and goes on behind.
+                # As in Timeloop, which searches for the next factor: of "K=2.0" it takes K=2 and goes on behind.
                 following = _FOUND_FACTOR.search(rest)
                 rest = f"{following[0]} {_UNREAD.sub('', rest[following.end():], count=1)}" if following else ""
                 continue
             residual = _RESIDUAL.match(rest, match.end())
-            if residual and not residuals:  # Timeloop's reader of constraints searches for a name behind the number
+            if residual and not residuals:  # in constraints Timeloop searches for a name behind the number
                 found = f"{rest[:match.end()]}{residual[0]}"
                 leniency.meet([Oddity(place, found, f'the residual of "{found}" has no meaning in a constraint',
                                       "factors such as P=5; residuals in a mapping alone",
@@ -137,7 +137,7 @@ def parse_permutation(value: Any, where: Where, dimensions: Collection[str], *, 
         commas: Whether a string may hold commas, which the v0.4 front end reads; `timeloop-model` crashes on them.
         idle: Dimensions without a loop here. Where the omitted dimensions are idle too, Timeloop puts up with an idle
             one that is listed twice: both are loops of one iteration.
-        leniency: Decides about these.
+        leniency: Decides about such repetitions.
     """
     if isinstance(value, str):
         line = value.split("#")[0]
@@ -225,7 +225,7 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem, 
     problems = [f"{where}: product of all factors of dimension {name} is {found.covered(name)}, which is not equal "
                 f"to the dimension size of the workload {bound}"
                 for name, bound in problem.bounds.items() if found.covered(name) != bound]
-    # `timeloop-model` ends on a residual of a spatial loop with no loop of its dimension further out.
+    # `timeloop-model` aborts on a residual of a spatial loop with no loop of its dimension further out.
     for name in problem.bounds:
         for level in reversed(found.levels):
             if level.temporal[name] > 1:
@@ -271,7 +271,7 @@ def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], dict[str, 
 
 
 def _spaces(reader: Reader, key: str, problem: Problem, before: frozenset[str]) -> frozenset[str]:
-    """The data spaces that a key lists; where this directive is silent, those `before` it."""
+    """The data spaces that a key of this directive lists; without the key, those of the directives `before`."""
     names = reader.read(key)
     return before if names is None else frozenset(known_spaces(names, problem))
 

@@ -61,9 +61,9 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT, instance_
         node: The section: `shape` (inline, or the name of one of `NAMED_SHAPES`) and `instance`; in the oldest form
             the bounds lie beside `shape`.
         leniency: Decides about unknown keys of the section and its shape.
-        instance_keys: Decides about keys of the instance, other than 1, that are neither a dimension nor a
-            coefficient of the shape, and in both dialects about what `timeloop-model` refuses: floats such as 8.0 for
-            bounds and coefficients, coefficients without a default, and dimensions of several letters.
+        instance_keys: Decides about keys of the instance that are neither a dimension nor a coefficient of the shape
+            and have a value other than 1. In both dialects it also decides about input that `timeloop-model` refuses:
+            bounds such as 8.0, coefficients without a default, and dimensions of several letters.
     """
     reader = Reader(underscored(mapping(node, where)), keys.PROBLEM, leniency)
     reader.read("name")
@@ -149,7 +149,7 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT, instance_
     written = [space.name for space in dataspaces if space.read_write]
     if len(written) != 1:
         raise spaces.where.error(f"read_write data spaces: {listed(written)}", "exactly one (the output)")
-    # `commonDensity` holds for every tensor, and hides `densities`, as in Timeloop; others than named are dense.
+    # As in Timeloop, `commonDensity` holds for every tensor and hides `densities`; tensors without a density are dense.
     names, given = [space.name for space in dataspaces], Reader(instance, keys.INSTANCE)
     common, by_name = given.read("commonDensity"), given.read("densities", Map(where=instance.where))
     if common is not None:
@@ -191,7 +191,7 @@ def _literal(problem: Problem, defaults: dict[str, int], coefficients: dict[str,
 
 
 def _names(node: Seq, word: str) -> list[str]:
-    """Names in a list, at least one and each once. Raises SpecError, which calls a name by `word`."""
+    """The names in a list, at least one and each once. Raises SpecError; `word` is the noun for a name in messages."""
     if len(node) > MOST_NAMES:
         raise node.where.error(f"found {len(node)} names", f"at most {MOST_NAMES}, each a {word}")
     names = [text(value, where) for value, where in node.placed()]
@@ -210,7 +210,7 @@ def with_bits(dataspaces: Iterable[DataSpace], widths: Map) -> tuple[DataSpace, 
 
 
 def _bits(value: Any, where: Where, space: DataSpace) -> Bits:
-    """A number is the bits of an element without a scale factor."""
+    """Reads the bits of a tensor's elements; a plain number means elements without a scale factor."""
     if not isinstance(value, dict):
         return Bits(keys.BITS.read(value, where, STRICT))
     reader = Reader(mapping(value, where), keys.ELEMENT)
@@ -225,7 +225,7 @@ def _bits(value: Any, where: Where, space: DataSpace) -> Bits:
 
 
 def literal_bits(dataspaces: Iterable[DataSpace]) -> dict[str, Any]:
-    """The bits of elements as an instance has them; nothing where there are none."""
+    """The key `bits` of an instance as plain data; empty where no data space has bits."""
     found = {space.name: asdict(space.bits) for space in dataspaces if space.bits}
     given = {name: {key: value for key, value in each.items() if value not in (None, 0) and (key, value) != ("per", 1)}
              for name, each in found.items()}
@@ -233,7 +233,7 @@ def literal_bits(dataspaces: Iterable[DataSpace]) -> dict[str, Any]:
 
 
 def _density(value: Any, where: Where) -> Density:
-    """A number is the density of the fixed distribution."""
+    """Reads the density of a tensor; a plain number is the density of the fixed distribution."""
     if not isinstance(value, dict):
         return Density(FIXED, keys.SHARE.read(value, where, STRICT))
     reader = Reader(mapping(value, where), keys.DENSITY)

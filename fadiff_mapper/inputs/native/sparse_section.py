@@ -59,7 +59,7 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
 
 
 def _actions(options: Seq, problem: Problem, leniency: Leniency) -> dict[str, Any]:
-    """Field of `LevelOptimizations` -> its choices, as far as the list names them."""
+    """Field of `LevelOptimizations` -> its choices, for the fields that the list names."""
     found: dict[str, list[sparse.Choice]] = {}
     for reader in readers(options, keys.ACTION_OPTIMIZATION, leniency):
         kind = reader.read("type")
@@ -120,7 +120,7 @@ def _rank(reader: Reader, level: StorageLevel, problem: Problem) -> sparse.RankF
     metadata = reader.read("metadata_word_bits", 1 if kind == sparse.BITMASK else None)
     payload = reader.read("payload_word_bits")
     reader.finish(" of a rank")
-    # Timeloop does not read the widths of an uncompressed bitmask. It widens others until they divide the storage's.
+    # Timeloop ignores the widths of an uncompressed bitmask, and widens other widths until they divide the storage's.
     storage, stored = level.metadata, []
     for bits in (metadata, payload):
         unit = storage.word_bits if bits is None or kind == sparse.UNCOMPRESSED_BITMASK else bits

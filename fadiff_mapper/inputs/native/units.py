@@ -1,7 +1,7 @@
 """Compute units beside the multiply-accumulators: the section `units`, or components of a v0.4 tree.
 
-Timeloop has one arithmetic; units are an addition of this program. Real Timeloop is not told about them, and a mapping
-of a problem of multiply-accumulates does not depend on them.
+Timeloop has one arithmetic; units are an addition of this program. Files for Timeloop do not contain them, and a
+mapping of a problem of multiply-accumulates does not depend on them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from fadiff_mapper.inputs.yaml.place import Leniency, Where
 
 FIGURES = {"mac": 17.1645, "add": 8.3395, "mul": 17.1645 - 8.3395, "max": 0.028036, "div": 36.251153, "sqrt": 36.251153}
 """pJ of an operation of 16 bits where no ERT, unit or Accelergy gives one: Nayak et al., FuseMax, MICRO 2024, the
-tables of its artifact (f543beb); a product is a multiply-accumulate less the sum, a root as a division."""
+tables of its artifact (f543beb); `mul` is `mac` less `add`, and `sqrt` costs as much as `div`."""
 FIGURES_SOURCE = "bundled figures of FuseMax (MICRO 2024), 16 bits"
 Figures: TypeAlias = Mapping[str, tuple[float, str]]  # pJ of an operation, and its source, by name
-SERIES = {"mac": 6}  # an exponential by its series (FuseMax), less the maximum's subtraction; log, sin and cos alike
+SERIES = {"mac": 6}  # an exponential by its series (FuseMax), without subtracting the maximum; also log, sin and cos
 STEPS = {"exp": SERIES, "log": SERIES, "sin": SERIES}
 
 
@@ -54,9 +54,9 @@ def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leni
 
 
 def _operation(name: str, written: Map, priced: dict[str, float], source: str, figures: Figures) -> UnitOperation:
-    """Cycles of a lane and energy of an operation, by its own entry or as so many of other operations.
+    """Cycles on one lane and energy of an operation, from its entry or from the operations that it consists of.
 
-    The energy of the ERT counts first, then the one that is written, then the energy of the steps, then `figures`.
+    The energy is from the ERT, else from the entry, else the sum over the steps, else from `figures`.
     """
     value, where = written[name], written.at(name)
     cycles: float | None = None

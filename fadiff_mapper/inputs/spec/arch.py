@@ -51,7 +51,7 @@ class MetadataStorage:
     """The memory beside a storage level's data that holds the metadata of compressed tensors."""
 
     width: int = 0  # bits of an access; 0 where there is no such memory
-    depth: int = 0  # accesses' worth of bits that it holds
+    depth: int = 0  # capacity in accesses
     word_bits: int = 0  # bits of a unit of metadata or payload where a format gives none
 
 
@@ -90,7 +90,7 @@ class StorageLevel:
 
     @property
     def usable_metadata_bits(self) -> int:
-        """Bits of metadata that the tiles of a mapping may fill, as far as the level has a size at all."""
+        """Bits of metadata that the tiles of a mapping may fill; a level without a size has no such limit."""
         return math.floor(self.metadata.width * self.metadata.depth / self.multiple_buffering)
 
     @property
@@ -104,8 +104,8 @@ class StorageLevel:
     def is_dummy(self) -> bool:
         """Whether the level only adds a fan-out, as the v0.4 front end inserts them.
 
-        It inserts constraints, too, that keep all data and temporal loops out. Other levels of their class, such as the
-        analog parts of CiMLoop's designs, are memories.
+        The front end also inserts constraints that keep data and temporal loops out of it. Other levels of its class,
+        such as the analog parts of CiMLoop's designs, are memories.
         """
         return self.kind == "dummy_storage" and bool(FANOUT.fullmatch(self.name))
 
@@ -130,7 +130,7 @@ class Arithmetic:
 
 
 OPERATIONS = ("mac", "add", "mul", "div", "max", "exp", "log", "sqrt", "sin", "other")
-"""Operations of one number each. A comparison, a selection and a logical operation are "max" (one comparator), a
+"""Operations that give one number. A comparison, a selection and a logical operation are "max" (one comparator), a
 subtraction is "add", a cosine "sin"; operations without a name here are "other"."""
 
 
@@ -138,8 +138,8 @@ subtraction is "add", a cosine "sin"; operations without a name here are "other"
 class UnitOperation:
     """One operation of a unit."""
 
-    cycles: float  # cycles of a lane
-    energy: float  # pJ
+    cycles: float  # cycles that the operation takes on one lane
+    energy: float  # pJ of the operation
     source: str = field(default="", compare=False)  # where the energy comes from, for the report
 
 
@@ -150,7 +150,7 @@ class ComputeUnit:
     name: str
     level: int  # the storage level from which it takes its operands
     instances: int  # units on the whole chip
-    lanes: int  # operations of one cycle that an instance begins in a cycle
+    lanes: int  # operations that an instance runs at once
     operations: dict[str, UnitOperation]  # by their names, of `OPERATIONS`
     skips_masked: bool = False  # whether fused attention leaves out blocks of scores that a causal mask hides wholly
 
@@ -162,7 +162,7 @@ class Architecture:
     name: str  # name of the outermost node of the tree; "" in the old list format
     levels: tuple[StorageLevel, ...]  # storage levels, innermost first
     arithmetic: Arithmetic  # the units below the innermost level
-    # Interconnects that replace the wires of some levels, without unused ones, which take nothing.
+    # Interconnects that replace the wires of some levels; unused interconnects are left out.
     named_interconnects: tuple[NamedInterconnect, ...] = ()
     # The tree as it is written, which `timeloop-model` and Accelergy read, under its top-level key; hyphenated words
     # stay, as only Timeloop rewrites them.
@@ -170,7 +170,7 @@ class Architecture:
     units: tuple[ComputeUnit, ...] = ()  # compute units beside the arithmetic
 
     def fanout(self, level: int) -> tuple[int, int]:
-        """Instances (X, Y) inwards of one instance of a storage level, of the arithmetic below level 0."""
+        """Instances (X, Y) of the next level inwards, or arithmetic units, that one instance of a level feeds."""
         outer = self.levels[level]
         inner = self.levels[level - 1] if level else self.arithmetic
         return inner.mesh_x // outer.mesh_x, inner.mesh_y // outer.mesh_y

@@ -23,12 +23,12 @@ OTHER_BASES = re.compile(r"\+?0(?:[xX](?P<hexadecimal>[0-9a-fA-F]+)|(?P<octal>[0
 
 
 def kind(check: located.Check[Any], words: str, **schema: Any) -> Kind:
-    """The values that a check accepts, which no leniency widens."""
+    """The values that a check accepts, in strict and in lenient readings alike."""
     return Kind(lambda value, where, _: check(value, where), words, schema)
 
 
 def whole_number(value: Any, where: Where, minimum: int, leniency: Leniency) -> int:
-    """A whole number as Timeloop converts its text: 0x10 and 010 are C's, and 16.0 is none."""
+    """A whole number as Timeloop reads it: 0x10 is hexadecimal, 010 is octal; `leniency` decides about 16.0."""
     other = OTHER_BASES.fullmatch(value) if isinstance(value, str) else None
     if other:
         value = int(other["hexadecimal"], 16) if other["hexadecimal"] else int(other["octal"], 8)
@@ -46,7 +46,7 @@ def whole(minimum: int) -> Kind:
 
 
 def real(minimum: float | None = None, above: float | None = None) -> Kind:
-    """Finite numbers, which text such as "1e-9" gives too."""
+    """Finite numbers, also as text such as "1e-9"."""
     least = {"minimum": minimum} if minimum is not None else {"exclusiveMinimum": above} if above is not None else {}
     sign = f" >= {minimum:g}" if minimum is not None else f" > {above:g}" if above is not None else ""
     return kind(partial(located.number, minimum=minimum, above=above), f"number{sign}", type=["number", "string"],
@@ -86,7 +86,7 @@ DIMENSIONS = kind(located.sequence, "list of dimensions, or list of such lists",
 
 
 def _word_bits(value: Any, where: Where, leniency: Leniency) -> int:
-    """Bits of a word; one width per data space, which users ask for, is refused in words of its own."""
+    """Bits of a word; a mapping with one width per data space is refused with a message that says why."""
     if isinstance(value, dict):
         raise where.error("found a mapping: Timeloop gives all data spaces of a level the same word width",
                           "a whole number >= 1; a level of its own for a data space of another width")
@@ -94,7 +94,7 @@ def _word_bits(value: Any, where: Where, leniency: Leniency) -> int:
 
 
 def _bandwidth(value: Any, where: Where) -> float | None:
-    """Words per cycle; an infinite bandwidth is none, as it never slows anything down."""
+    """Words per cycle; an infinite bandwidth is read as None, unlimited."""
     if isinstance(value, str | float) and str(value).lower() in ("inf", ".inf", "+.inf"):
         return None
     return located.number(value, where, above=0)
@@ -115,7 +115,7 @@ def _bits(value: Any, where: Where) -> int:
 
 
 def _ratio(value: Any, where: Where, leniency: Leniency) -> float:
-    """The bandwidth that a word of a data space takes. Text that is no number, such as "1 / X", is 0 for Timeloop."""
+    """A factor on bandwidth demand. Timeloop reads text that is no number, such as "1 / X", as 0."""
     try:
         float(value)
     except (TypeError, ValueError, OverflowError):
@@ -185,19 +185,19 @@ COMPONENT = table(
 WIRES = table(
     ("network_fill_latency", whole(0), 0, "cycles before the first word arrives"),
     ("network_drain_latency", whole(0), 0, "cycles after the last word has left"),
-    ("network_word_bits", whole(1), None, "bits of a word on the wires; those of the level"),
-    ("energy_per_hop", real(), None, "pJ of a word and hop; from length and energy of the wires"),
+    ("network_word_bits", whole(1), None, "bits of a word on the wires; by default as in the level"),
+    ("energy_per_hop", real(), None, "pJ of a word and hop; by default from length and energy of the wires"),
     ("wire_energy", real(), 0.0, "pJ of a bit and mm"),
-    ("tile_width", real(), None, "um of a hop; from the area of what lies inside"),
+    ("tile_width", real(), None, "um of a hop; by default from the area of the parts inside"),
     ("router_energy", real(), 0.0, "pJ of a router and word"),
     ("energy-per-ingress", real(), 0.0, "pJ of a word that enters"))
 LEVEL = table(
-    ("instances", whole(1), None, "instances on the whole chip; by the ranges of names"),
-    ("meshX", whole(1), None, "instances along X; the rest of the instances"),
-    ("meshY", whole(1), None, "instances along Y; the rest of the instances"),
+    ("instances", whole(1), None, "instances on the whole chip; by default from the ranges of names"),
+    ("meshX", whole(1), None, "instances along X; by default all instances over meshY"),
+    ("meshY", whole(1), None, "instances along Y; by default all instances over meshX"),
     ("word_bits word_width datawidth", WORD_BITS, 16, "bits of a word"),
-    ("block_size n_words", whole(1), None, "words of an access; by the width, else 1"),
-    ("cluster_size", whole(1), None, "instances that share one memory; by the width, else 1"),
+    ("block_size n_words", whole(1), None, "words of an access; by default from the width, else 1"),
+    ("cluster_size", whole(1), None, "instances that share one memory; by default from the width, else 1"),
     ("width memory_width data_storage_width", whole(1), None, "bits of an access of a cluster"),
     ("entries", whole(0), None, "capacity in words"),
     ("depth", whole(0), None, "capacity in accesses"),
@@ -218,13 +218,13 @@ LEVEL = table(
         ("read", "that carries words inwards"), ("fill", "that brings words from further out"),
         ("update", "that brings results from further in"), ("drain", "that carries results outwards"),
         ("operand", "that brings operands to the arithmetic"), ("result", "that takes results from it"))),
-    ("reduction_supported", TRUTH, None, "whether partial sums are added here; not so for DRAM"),
+    ("reduction_supported", TRUTH, None, "whether the level adds partial sums; by default true, but not at a DRAM"),
     ("network_type", TEXT, "1:1", "`1:1` or `1:N`"),
-    ("technology", ANY, None, "technology, for the energy tables; in a list, `DRAM` makes a level one"),
+    ("technology", ANY, None, "technology, for the energy tables; in the list format, `DRAM` makes the level a DRAM"),
     ("allow_overbooking", TRUTH, False, "false"))
 """Attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
 MEMORY = LEVEL | table(
-    ("num_ports", ANY, 2, "1 or 2; bears on nothing here"), ("n_ports", ANY, 2, "as num_ports"),
+    ("num_ports", ANY, 2, "1 or 2; no effect here"), ("n_ports", ANY, 2, "as num_ports"),
     ("power_gated_at", TEXT, None, "level whose instances are gated together"),
     ("decompression_supported", TRUTH, False, "whether compressed data from further out can be stored plainly"),
     ("compression_supported", TRUTH, False, "whether plain data can be sent outwards compressed"),
@@ -232,7 +232,7 @@ MEMORY = LEVEL | table(
     ("metadata_block_size", whole(1), 1, "units of metadata of an access"),
     ("metadata_datawidth metadata_word_bits", whole(0), 0, "bits of a unit of metadata"),
     ("metadata_storage_width metadata_width", whole(0), 0, "bits of an access of the memory for metadata"),
-    ("metadata_storage_depth metadata_depth", whole(0), 0, "accesses' worth of metadata that it holds"),
+    ("metadata_storage_depth metadata_depth", whole(0), 0, "capacity of the memory for metadata in accesses"),
     ("cluster_area", real(), 0.0, "um^2 of a cluster where no ART gives any"))
 ARITHMETIC = LEVEL | table(
     ("word_bits datawidth", WORD_BITS, 16, "bits of an operand"),
@@ -254,9 +254,9 @@ UNIT = table(
      REQUIRED, f"its operations: {', '.join(OPERATIONS)}"),
     ("skips_masked", TRUTH, False, "whether fused attention leaves out blocks of scores that a causal mask hides"))
 OPERATION = table(
-    ("cycles", real(above=0), None, "cycles of a lane; those of the operations that it consists of, else 1"),
-    ("energy", real(0), None, "pJ where no ERT gives one; of the operations that it consists of, else bundled"),
-    *((name, real(0), None, "so many of these operations that it consists of") for name in OPERATIONS))
+    ("cycles", real(above=0), None, "cycles on a lane; by default the sum over its operations, else 1"),
+    ("energy", real(0), None, "pJ where no ERT gives one; by default the sum over its operations, else bundled"),
+    *((name, real(0), None, "number of these operations that the operation consists of") for name in OPERATIONS))
 PROBLEM = table(
     _VERSION,
     ("name", TEXT, None, "not read"),
@@ -292,7 +292,7 @@ DENSITY = table(
     ("distribution", TEXT, REQUIRED, "`fixed`, `fixed_structured`, `hypergeometric`, `banded` or `diagonal`"),
     ("density", SHARE, None, "share of nonzeros; not of a banded tensor"),
     ("band_width", NATURAL, 0, "diagonals with nonzeros on either side of the main one"),
-    ("workload_tensor_size", ANY, None, "replaced by the size of the tensor"))
+    ("workload_tensor_size", ANY, None, "not read: the size of the tensor counts"))
 DISTRIBUTIONS = {"fixed": FIXED, "fixed_structured": FIXED, "hypergeometric": HYPERGEOMETRIC, "banded": BANDED,
                  "diagonal": BANDED}
 """Timeloop's names of the distributions."""
@@ -313,11 +313,11 @@ DIRECTIVES = {
     "temporal": table(*_DIRECTIVE, _FACTORS, _PERMUTATION,
                        ("no_reuse no_temporal_reuse", SPACES, None, "data spaces that are sent anew each time"), _RMW),
     "spatial": table(*_DIRECTIVE, _FACTORS, _PERMUTATION,
-                      ("split", whole(0), None, "leading entries of the permutation that lie on X; all"),
+                      ("split", whole(0), None, "leading entries of the permutation that lie on X; by default all"),
                       ("no_reuse", SPACES, None, "data spaces that are sent to each receiver separately"), _NO_LINK),
     "datatype": table(*_DIRECTIVE, _NO_COALESCE, _KEEP, _BYPASS),
 }
-"""The keys of a mapping's directives by type; other types than the first two have the keys of the last."""
+"""The keys of a mapping's directives by type; types other than "temporal" and "spatial" have those of "datatype"."""
 CONSTRAINT_TYPES = {
     "temporal": "temporal", "spatial": "spatial",
     "datatype": "dataspace", "bypass": "dataspace", "bypassing": "dataspace", "dataspace": "dataspace",
@@ -333,7 +333,7 @@ CONSTRAINT = table(
     ("default_max_factor", POSITIVE, None, "largest factor of every dimension without a limit of its own"),
     ("default_min_factor", POSITIVE, None, "least factor of every dimension without a limit of its own"),
     _PERMUTATION,
-    ("split", NATURAL, None, "leading entries of the permutation that lie on X; any"),
+    ("split", NATURAL, None, "leading entries of the permutation that lie on X; by default open"),
     ("no_reuse", SPACES, None, "data spaces that are sent anew each time, or to each receiver separately"),
     ("no_multicast_no_reduction", SPACES, None, "native: as no_reuse, of spatial loops"), _NO_LINK,
     ("no_temporal_reuse", SPACES, None, "native: as no_reuse, of temporal loops"), _RMW,
@@ -343,9 +343,9 @@ CONSTRAINT = table(
     ("factors_only", FACTORS, None, "v0.4: factors; all others are 1"),
     ("no_iteration_over_dataspaces", SPACES, None, "v0.4: factors of their dimensions are 1"),
     ("must_iterate_over_dataspaces", SPACES, None, "v0.4: factors of all other dimensions are 1"),
-    ("maximize_dims_capacity", POSITIVE, None, "v0.4: largest product of maximize_dims; the fan-out"),
+    ("maximize_dims_capacity", POSITIVE, None, "v0.4: largest product of maximize_dims; by default the fan-out"),
     ("maximize_dims", DIMENSIONS, None, "v0.4: dimensions whose factors are as large as possible"),
-    ("keep_only", SPACES, None, "v0.4: the level stores these alone"),
+    ("keep_only", SPACES, None, "v0.4: the level stores only these"),
     ("bypass_only", SPACES, None, "v0.4: the level stores all others"))
 """The keys of all constraints, of both dialects."""
 
@@ -361,7 +361,7 @@ CONSTRAINT_SECTION = table(
     ("targets", tables_of("constraint"), None, "native: the constraints"),
     ("constraints", kind(located.anything, "list of [constraint](#constraint), or `NAME`", anyOf=[
         {"type": "array", "items": {"$ref": "#/$defs/constraint"}}, {"type": "string"}]), None,
-     "native: as targets; or NAME where `constraints_NAME` beside it has them"))
+     "native: as targets; or NAME, where the constraints are under `constraints_NAME`"))
 """The keys of a section of constraints, which may also be their list."""
 _LIMITS = picked("factors default_max_factor default_min_factor permutation")
 NATIVE_CONSTRAINTS = {
@@ -391,7 +391,7 @@ V04_TARGETS = table(_V04_VERSION, ("targets", tables_of("constraint"), None, "th
 MAPSPACE = table(_V04_VERSION, _TEMPLATE)
 IDLE_OPTIONS = {
     "search_size": "Timeloop counts mappings here; the search ends when it has converged",
-    "algorithm": "the search descends a relaxed model, it does not sample",
+    "algorithm": "layers are searched by simulated annealing",
     "timeout": "Timeloop counts rejected mappings in a row here; use --time-limit for seconds",
     "victory_condition": "Timeloop counts mappings without improvement here; the search ends when it has converged",
     "sync_interval": "the search has no threads to synchronise",
@@ -413,7 +413,7 @@ MAPPER = table(
     ("optimization_metric optimization_metrics", kind(
         _metrics, f"one or a list of {', '.join(f'`{metric}`' for metric in METRICS)}",
         anyOf=[{"enum": list(METRICS)}, {"type": "array", "items": {"enum": list(METRICS)}}]), None,
-     "what is minimised, most important first; edp"),
+     "metrics to minimise, most important first; by default edp"),
     ("num_threads", POSITIVE, None, "threads of the search"),
     *((name if "_" not in name else f"{name} {name.replace('_', '-')}", ANY, None, f"no effect: {why}")
       for name, why in IDLE_OPTIONS.items()))
@@ -431,16 +431,16 @@ SPARSE_TARGET = table(
     ("action_optimization", tables_of("action optimization"), None, "accesses that are gated or skipped"),
     ("compute_optimization", tables_of("compute optimization"), None, "computes that are gated or skipped"))
 GATES, SKIPS = ("gate_on_zero_operand", "gating"), ("skip_on_not_aligned_operands", "skipping")
-"""The two names of either optimization of computes."""
+"""The two spellings of each optimization of computes."""
 COMPUTE_OPTIMIZATION = table(("type", one(*GATES, *SKIPS), REQUIRED, "gated or skipped"))
 ACTION_OPTIMIZATION = table(
     ("type", TEXT, REQUIRED, "`gating`, `skipping` or `skipping_spatial`"),
     ("options", tables_of("option"), None, "alternatives, of which the best is taken"),
     ("target", TEXT, None, "without options: the tensor whose accesses are saved"),
-    ("condition_on", SPACES, None, "without options: the tensors that are looked at"))
+    ("condition_on", SPACES, None, "without options: the leader tensors, whose zeros save accesses"))
 OPTION = table(
     ("target", TEXT, REQUIRED, "the tensor whose accesses are saved"),
-    ("condition_on", SPACES, REQUIRED, "the tensors that are looked at"))
+    ("condition_on", SPACES, REQUIRED, "the leader tensors, whose zeros save accesses"))
 REPRESENTATION_FORMAT = table(("data_spaces", tables_of("format"), None, "one entry per tensor"))
 FORMAT = table(
     ("name", TEXT, REQUIRED, "the tensor"),
@@ -451,8 +451,8 @@ FORMAT = table(
 RANK = table(
     ("format", TEXT, REQUIRED, f"{', '.join(f'`{name.upper()}`' for name in FORMATS)}"),
     ("flattened_rankIDs", LIST, None, "groups of dimensions that may be flattened into the rank"),
-    ("metadata_word_bits", whole(0), None, "bits of a unit of metadata; 1 of a bitmask, else those of the level"),
-    ("payload_word_bits", whole(0), None, "bits of a unit of payload; those of the level"))
+    ("metadata_word_bits", whole(0), None, "bits of a unit of metadata; by default 1 for a bitmask, else as the level"),
+    ("payload_word_bits", whole(0), None, "bits of a unit of payload; by default as in the level"))
 
 # The v0.4 dialect.
 CONTAINER = table(
@@ -467,7 +467,7 @@ ENTRY = table(
     ("subclass", TEXT, None, "class for Accelergy"),
     ("area_scale", real(0), None, "factor on its area"),
     ("energy_scale", real(0), None, "factor on its energies"),
-    ("enabled", TRUTH, True, "whether it is there at all")) | {
+    ("enabled", TRUTH, True, "whether the component exists")) | {
         key: CONTAINER[key] for key in ("attributes", "spatial", "constraints", "sparse_optimizations")}
 V04_ARCHITECTURE = table(_V04_VERSION, ("nodes", tables_of("v0.4 node"), REQUIRED, "its nodes, from the outside in"))
 V04_DOCUMENT = table(
@@ -475,14 +475,14 @@ V04_DOCUMENT = table(
     ("globals", table_of("globals"), None, "for Accelergy"),
     ("architecture", table_of("v0.4 architecture"), REQUIRED, "the design"),
     ("problem", table_of("problem"), REQUIRED, "the layer"),
-    ("constraints", ANY, None, "constraints on the map space, as every key with this word"),
-    ("components", ANY, None, "classes of compound components, as every key with this word"),
+    ("constraints", ANY, None, "constraints on the map space; also any other key that contains this word"),
+    ("components", ANY, None, "classes of compound components; also any other key that contains this word"),
     ("mapping", LIST, None, "a mapping, as the first other key with this word"),
     ("mapspace", table_of("map space"), None, "kind of the map space"),
     ("mapper", table_of("mapper"), None, "the search"),
     ("sparse_optimizations", table_of("sparse optimizations"), None, "treatment of zeros, besides that of the nodes"),
     ("ERT", table_of("ERT"), None, "energies"), ("ART", table_of("ART"), None, "areas"),
-    ("layout", ANY, None, "not modelled"), ("design_space", ANY, None, "of the command design"))
+    ("layout", ANY, None, "not modelled"), ("design_space", ANY, None, "read by the command `design`"))
 """The sections of a v0.4 document."""
 GLOBALS = table(
     _V04_VERSION,

@@ -70,7 +70,7 @@ class DataSpace:
         return f"DataSpace(name={self.name!r}, ranks={self.ranks!r}, read_write={self.read_write!r}{given})"
 
     def words(self, word_bits: int, partial: bool = False) -> Fraction:
-        """Words of so many bits that an element takes, or a partial sum of one."""
+        """Words of `word_bits` bits that an element takes, or a partial sum of the output if `partial`."""
         if self.bits is None:
             return Fraction(1)
         bits = self.bits.element
@@ -79,7 +79,7 @@ class DataSpace:
         return bits / word_bits
 
     def room(self, elements: int, word_bits: int, partial: bool = False) -> int:
-        """Whole words of so many bits in which so many elements lie, or partial sums."""
+        """Whole words of `word_bits` bits that so many elements take, or so many partial sums if `partial`."""
         return elements if self.bits is None else math.ceil(elements * self.words(word_bits, partial))
 
     @cached_property
@@ -95,6 +95,11 @@ class DataSpace:
 RankWindow = tuple[str, tuple[int, ...], int, tuple[int, ...]]
 """A rank of a data space as one of its dimensions sees it: the data space's name, the extents of the rank's terms,
 ascending, the dimension's own coefficient, and the coefficients of all terms, ascending."""
+=======
+RankWindow = tuple[str, tuple[int, ...], tuple[int, ...]]
+"""A rank: name of its data space, bounds of the dimensions of its terms, coefficients of its terms, both ascending."""
+"""A rank as one of its dimensions sees it: name of its data space, bounds of the dimensions of its terms, ascending, the
+dimension's own coefficient, coefficients of all terms, ascending."""
 
 
 @dataclass(frozen=True)

@@ -62,10 +62,10 @@ class Representation:
 
 @dataclass(frozen=True)
 class ConditionedAccess:
-    """Accesses to a tensor that are saved where others hold nothing but zeros."""
+    """Accesses to a tensor that are saved where tiles of other tensors, the leaders, hold only zeros."""
 
     target: str  # the tensor whose accesses are saved
-    conditions: tuple[str, ...]  # the tensors that are looked at (leaders); one of them empty suffices
+    conditions: tuple[str, ...]  # the leaders; one empty leader tile is enough
 
 
 Choice = tuple[ConditionedAccess, ...]  # alternatives; a mapping takes the one that saves most
@@ -79,7 +79,7 @@ class LevelOptimizations:
     formats: dict[str, Representation] = field(default_factory=dict)
     gating: tuple[Choice, ...] = ()  # accesses that are gated: the cycle passes, the energy is saved
     skipping: tuple[Choice, ...] = ()  # accesses that are skipped: cycle and energy are saved
-    spatial_skipping: tuple[Choice, ...] = ()  # instances further in that are not used where there is nothing to do
+    spatial_skipping: tuple[Choice, ...] = ()  # accesses whose skipping leaves instances further in unused
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One problem on one architecture, as everything behind the readers sees it."""
+"""One problem on one architecture: the value that the readers make and all later rooms work on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def metric_of(metric: str, energy: Any, cycles: Any, outermost: Any = None) -> A
 
 @dataclass(frozen=True)
 class MapperOptions:
-    """Wishes of the input's mapper section."""
+    """Options from the input's mapper section."""
 
     metrics: tuple[str, ...] = ("edp",)  # metrics to minimise, in order of priority
     num_threads: int | None = None  # threads of the search; None leaves it open
@@ -51,7 +51,7 @@ class Spec:
         constraints: Limits on mappings.
         tables: Energies and areas in force.
         mapping: The mapping in the input, None where there is none.
-        mapper: Wishes of the mapper section.
+        mapper: Options from the mapper section.
         literal: Sections as `timeloop-model` reads them, without expressions and templates.
         files: Paths of the input's files; none for a dict.
         sparse: The hardware's treatment of zeros; None where the input has no such section.

@@ -56,7 +56,7 @@ from fadiff_mapper.inputs.yaml.place import Leniency, Where
 KINDS = ("spatial", "temporal", "dataspace")
 """Kinds of constraints of a node, in the order in which the front end writes the ones that it does not mention."""
 JOINED = ("keep", "bypass", "no_reuse", "no_link_transfer")
-"""Lists that, like factors, add up when two constraints are about the same node. Others may be given once."""
+"""Lists that, like factors, are joined when two constraints are about the same node. Other keys may be given once."""
 ONLY = ("factors_only", "must_iterate_over_dataspaces", "keep_only", "bypass_only")
 """Entries that count when they are empty, too: an empty `keep_only` keeps nothing."""
 NOTHING: tuple[Any, ...] = ((), ((), ()))  # an empty list, and an empty order
@@ -76,7 +76,7 @@ written out. Their values are checked: tuples of `LoopFactor` or of names, an `O
 
 @dataclass(frozen=True)
 class ExpressionScope:
-    """The surroundings in which constraints are read."""
+    """The names that constraints can use, and the leniency with which they are read."""
 
     problem: Problem  # the problem, whose dimensions and data spaces they name
     names: Names  # values that expressions can use
@@ -110,9 +110,9 @@ def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: Expression
 def expanded_constraints(tree: BranchNode, written: dict[str, Group], problem: Problem) -> dict[str, Group]:
     """Written constraints by node -> the same with macros and !Parallel written out, in the front end's order.
 
-    `maximize_dims` takes from the iterations left of the dimensions, spatial loops first, the last leaves first.
-    Spatial constraints without a fan-out are dropped, as all loops are 1 there, unless they demand a larger one. Raises
-    SpecError for constraints that a node cannot obey.
+    `maximize_dims` takes from the iterations that fixed factors leave over, spatial loops first, the last leaves first.
+    Spatial constraints on a node without a fan-out are dropped, unless they demand a factor above 1. Raises SpecError
+    for constraints that a node cannot obey.
     """
     nodes = list(leaves(tree))
     groups = {name: {kind: _without_macros(kind, said, problem) for kind, said in group.items()}
@@ -239,7 +239,7 @@ def _checked(kind: str, node: Map, scope: ExpressionScope) -> Map:
 
 
 def combine(first: Map, second: Map) -> Map:
-    """Both constraints of one kind on the same node in one. Raises SpecError where they contradict each other."""
+    """Combines two constraints of one kind on the same node. Raises SpecError where they contradict each other."""
     both = first.having(first) if first else second.having(())
     for key, value in second.items():
         before = both.get(key)
@@ -260,7 +260,7 @@ def combine(first: Map, second: Map) -> Map:
 
 
 def add_factors(first: Iterable[LoopFactor], second: Iterable[LoopFactor]) -> tuple[LoopFactor, ...]:
-    """Both lists in one, each factor once; a contradiction is a SpecError, a minimum and a maximum are none."""
+    """Joins two lists, each factor once. A contradiction is a SpecError; a minimum may lie beside a maximum."""
     both = list(first)
     for factor in second:
         same = [other for other in both if other.dimension == factor.dimension]
@@ -390,7 +390,7 @@ def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], prob
                      "dataspace": Map({"bypass": problem.dataspace_names()}, where=leaf)}
         for kind, said in group.items():
             if kind == "spatial" and level.role != FAN_OUT and level.leaf.fanout != 1:
-                continue  # they are those of the dummy level
+                continue  # the dummy level takes the spatial constraints
             directive: dict[str, Any] = {"target": level.name, "type": "bypass" if kind == "dataspace" else kind}
             for key, value in said.items():
                 at = said.places.get(key, said.where)

@@ -18,7 +18,7 @@ from fadiff_mapper.inputs.yaml.place import STRICT, Leniency, Oddity, Where
 
 CONSTRAINTS, COMPONENTS, MAPPING = "constraints", "components", "mapping"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
-PLAIN = re.compile(r"\(.*\)$|[-+.\deE]+$")  # texts of a density that are read as meant: (...), or a number
+PLAIN = re.compile(r"\(.*\)$|[-+.\deE]+$")  # density texts that Timeloop reads as intended: (...), or a number
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
 """The environment variables of Timeloop that change the printed output, but no result."""
 
@@ -34,8 +34,8 @@ def translate(document: Map, leniency: Leniency = STRICT) -> tuple[Map, ReadProb
 
     Every fan-out X becomes a `dummy_storage` level `inter_X_spatial`; container attributes are handed inwards;
     constraints and mapping become flat lists of directives with strings. Every entry of the native document keeps its
-    place in the user's files. The value of its problem comes with it, as constraints speak of the problem's dimensions
-    and data spaces. `leniency` decides about input that the front end puts up with and Timeloop then ignores.
+    place in the user's files. The read problem is returned, too, as constraints name its dimensions and data spaces.
+    `leniency` decides about input that the front end accepts and Timeloop then ignores.
     """
     sections = nodes.without_ignored(document)
     named = {part: [key for key in map(str, sections) if part in key] for part in (CONSTRAINTS, COMPONENTS, MAPPING)}
@@ -114,11 +114,11 @@ def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
 
 
 def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, nodes.Names]:
-    """The variables and the problem section, worked out, and the values that expressions in the architecture can read.
+    """The computed variables and problem section, and the values that expressions in the architecture can read.
 
-    Of a list of variables the front end makes one mapping, whose common keys must agree. In
-    `len(spec.problem.instance)` it counts the densities, empty or not. It hands on the text of a `density` unless that
-    stands in parentheses, and Timeloop reads 0.
+    The front end combines a list of variables into one mapping, whose common keys must agree. In
+    `len(spec.problem.instance)` it counts the densities, empty or not. It evaluates the text of a `density` only in
+    parentheses; Timeloop reads other text as 0.
     """
     def one_mapping(value: Any, where: Where) -> Map:
         if not isinstance(value, list):

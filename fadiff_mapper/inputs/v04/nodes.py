@@ -43,7 +43,7 @@ def resolve_map(node: Map, names: Names) -> Map:
     if len(node) > MOST_ENTRIES:
         raise node.where.error(f"found {len(node)} entries", f"at most {MOST_ENTRIES}")
     resolved = node.having(())
-    known = ChainMap(resolved, names)  # type: ignore[arg-type]  # is read alone
+    known = ChainMap(resolved, names)  # type: ignore[arg-type]  # is only read
     for key, value in node.items():
         resolved[key] = resolve(value, node.at(key), known)
     return resolved
@@ -112,7 +112,7 @@ def read_tree(architecture: Map, names: Names) -> BranchNode:
 
 
 def named_nodes(branch: Any, steps: Steps = ()) -> Iterator[tuple[str, Steps, dict[Any, Any]]]:
-    """Name, steps from `steps` on, and map as written of every leaf below an architecture or a branch of it."""
+    """(name, keys and indices down to it, map as written) of every leaf of an architecture or a branch at `steps`."""
     nodes = branch.get("nodes") if isinstance(branch, dict) else None
     for i, node in enumerate(nodes if isinstance(nodes, list) else ()):
         here = (*steps, "nodes", i)
@@ -132,9 +132,9 @@ def leaves(tree: BranchNode) -> Iterator[LeafNode]:
 
 
 def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode | BranchNode, ...], Names]:
-    """The nodes of the list of a branch with the tag `around`, and the names with the additions of its nodes.
+    """The nodes of a branch with the tag `around`, and `names` with the values that these nodes add.
 
-    SpecError lists all their mistakes.
+    One SpecError lists all mistakes of the nodes.
     """
     read: list[LeafNode | BranchNode] = []
     mistakes: list[str] = []
@@ -150,7 +150,7 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode |
                 inner, within = _read_nodes(reader.read("nodes", Seq(where=where)), names, tag)
                 reader.finish(f" of {tag}")
                 branch = BranchNode(tag == "!Parallel", where, inner)
-                # Attributes of a container count in its own branch alone, nodes of all branches are known.
+                # A container's attributes are known only in its own branch, nodes in all branches.
                 names = {**names, **{leaf.name: within[leaf.name] for leaf in leaves(branch)}}
                 read.append(branch)
                 continue
@@ -212,8 +212,8 @@ class NativeLevel:
 
     name: str  # name of the level
     leaf: LeafNode  # the node that it comes from
-    # The role of the node; `FAN_OUT` of a level that only adds the fan-out of the node, which lies between it and the
-    # next level inwards. An interconnect is listed among the levels, but is none.
+    # The role of the node; `FAN_OUT` for a level that only adds the node's fan-out, between this level and the next
+    # level inwards. Interconnects are listed among the levels, too.
     role: str
     mesh_x: int  # instances along X on the whole chip
     mesh_y: int  # instances along Y on the whole chip
@@ -256,8 +256,8 @@ def without_units(branch: BranchNode, units: list[Map], memory: str = "", instan
     """The tree without compute units beside the multiply-accumulators, of which Timeloop has none; they join `units`.
 
     They are components of a compute class with the attribute `operations`, and become entries of the section `units`.
-    Each takes its operands from the memory before it, on the way from the outside, as does a first component of a
-    branch from the one before the branch. A !Parallel of which one node is left is none.
+    Each takes its operands from the last memory before it, from the outside in; the first node of a branch, from the
+    last memory before the branch. A !Parallel with one node left becomes a plain branch.
     """
     around, kept = (memory, instances), list[LeafNode | BranchNode]()
     for node in branch.nodes:
@@ -285,9 +285,9 @@ def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], varia
                         leniency: Leniency = STRICT) -> Map:
     """The native architecture, equal to the one that the front end writes, with one component per level.
 
-    The variables become attributes of the one subtree; an outermost container lends it its name and adds its
-    attributes. Leniency is about the width of a memory in the native dialect's words, which Timeloop understands, and
-    about widths that only a container gives; a memory without any is a SpecError.
+    The variables become attributes of the one subtree; an outermost container gives it its name and attributes.
+    `leniency` decides about widths of memories under their native names, which Timeloop reads, and about widths that
+    only a container states; a memory without a width is a SpecError.
     """
     first = next(_enabled(tree), None)
     name, attributes = "top_level", variables

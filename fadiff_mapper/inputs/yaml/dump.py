@@ -16,7 +16,7 @@ from fadiff_mapper.base.standard_streams import printable
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 
 MAX_FLOW = 100  # characters of the longest list that is written in one line: a matter of taste
-REMEMBERED = 4096  # texts of which is kept whether they need quotes: documents repeat their keys
+REMEMBERED = 4096  # texts whose need of quotes is cached: documents repeat their keys
 
 # Text that may be written without quotes, unless it is one of the _WORDS, which YAML 1.1 or 1.2 converts.
 _SAFE = re.compile(r"[A-Za-z_/(][\w.+*/()=<>-]*( [\w.+*/()=<>-]+)*", re.ASCII)

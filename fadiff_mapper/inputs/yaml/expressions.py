@@ -46,7 +46,7 @@ class Expression(str):
 
 
 def _check_bits(bits: int) -> None:
-    """Refuses a whole number of so many bits, before it is computed where the caller can tell."""
+    """Refuses whole numbers of more than `MAX_BITS` bits; callers check a bound before they compute, where they can."""
     if bits > MAX_BITS:
         raise ExpressionError(f"the result is too large; accepted: whole numbers of at most {MAX_BITS} bits")
 
@@ -140,7 +140,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "pow": _power, "prod": lambda values: reduce(_multiplied, values, 1), "range": _range, "round": rounded,
     "sum": lambda values, start=0: reduce(_added, values, start),
 }
-"""Constants and functions mean something in every expression, whatever names the caller gives."""
+"""Constants and functions that every expression can use, beside the names of its caller."""
 _OPERATORS: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", _added), ast.Sub: ("-", operator.sub), ast.Mult: ("*", _multiplied),
     ast.Div: ("/", operator.truediv), ast.FloorDiv: ("//", operator.floordiv), ast.Mod: ("%", _remainder),
@@ -179,8 +179,8 @@ def evaluate(text: str, names: Mapping[str, object]) -> Any:
 def resolve(value: Any, where: Where, names: Mapping[str, object]) -> Any:
     """The value of a variable or attribute as the v0.4 front end understands it. Raises SpecError with the place.
 
-    Only unquoted text is changed: a whole number or boolean is converted, any other text is evaluated; text that
-    results is as if it had been quoted.
+    Only unquoted text is changed: a whole number or boolean is converted, any other text is evaluated. A result that is
+    text counts as quoted.
     """
     if not isinstance(value, str) or isinstance(value, Literal):
         return value

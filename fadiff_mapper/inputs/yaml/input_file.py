@@ -1,7 +1,7 @@
 """Input files: regular ones of bounded size, as text.
 
-A pipe is waited for, a device may never end, and opening some does something. Files of the system such as /proc/kmsg
-are regular and have no end, but say that they have no bytes; so no more is read of a file than it says that it has.
+Other files are refused: reading a pipe blocks, a device may never end, and opening some devices has effects. System
+files such as /proc/kmsg are regular and endless, but state size 0; so at most the stated size of a file is read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:
             raise where.error("is not a regular file", accepted)
         if status.st_size > most:
             raise where.error(f"has {status.st_size / (1 << 20):.1f} MiB", f"at most {most >> 20} MiB")
-        # Should a pipe have taken the file's place just now, it is not waited for.
+        # O_NONBLOCK: if a pipe has just taken the file's place, opening it does not block.
         return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb"), status.st_size
     except FileNotFoundError:
         beside: list[str] = []

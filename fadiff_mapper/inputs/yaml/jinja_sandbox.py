@@ -3,8 +3,8 @@
 Timeloop's Python front end renders templates in an open Jinja environment; here three fences surround it.
 Jinja's immutable sandbox keeps Python's objects out of reach, and only the functions given by the caller, macros and
 a few methods of strings and mappings can be called. Only the statements in `_STATEMENTS` and the filters in `NAMES`
-exist. And every loop step, call, computed value and piece of output is paid from a `Budget`: the syntax tree is
-rewritten before it is compiled, so nothing can be had for free.
+exist. Every loop step, call, computed value and piece of output is charged to a `Budget`, for which the syntax tree is
+rewritten before it is compiled.
 
 The newlines of the template's own text carry marks (control characters, which YAML does not allow) while it is
 rendered; they become the table that leads from a line of the output back to the file and line it came from.
@@ -121,8 +121,8 @@ def _defined(value: Any) -> Any:
     return value
 
 
-# Filters. Their operands and results are weighed by the sandbox around them. Left to be priced here are filters whose
-# work is a product of operands, or follows from the size of a number.
+# Filters. The sandbox charges the sizes of their operands and results. Filters whose work is a product of operands, or
+# follows from the size of a number, have a price here besides.
 
 def _priced(name: str, budget: Budget) -> Function:
     """The filter that first pays its price; some filters take a context of Jinja's before the value."""

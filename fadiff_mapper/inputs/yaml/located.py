@@ -35,7 +35,7 @@ class Located:
         self.where, self.tag, self.places = where, tag, dict(places or {})  # places by key or index
 
     def at(self, key: object) -> Where:
-        """Place of an entry, also of one that is not there: below the whole where no place is known."""
+        """Place of an entry; for a missing entry, or one without a place of its own, a child of the whole's place."""
         return self.places.get(key) or self.where.child(key)
 
     def having(self: L, items: Any) -> L:
@@ -63,7 +63,7 @@ def placed_list(entries: Iterable[tuple[Any, Where]], where: Where, tag: str | N
 
 
 def with_places(value: Any, where: Where) -> Any:
-    """Turns dicts and lists into `Map` and `Seq`, recursively, with places below `where`; those that are such stay."""
+    """Turns dicts and lists into `Map` and `Seq`, recursively, with places below `where`; a `Map` or `Seq` stays."""
     if isinstance(value, Map | Seq):
         return value
     if isinstance(value, dict):
@@ -188,7 +188,7 @@ def one_of(*accepted: str) -> Check[str]:
 
 
 def known(name: Any, where: Where, accepted: Collection[str], word: str = "") -> str:
-    """The same name; SpecError with the nearest accepted one where it is none of these, which are called by `word`."""
+    """Checks for one of the accepted names. SpecError names the nearest one; `word` is the noun for a name in it."""
     if name not in accepted:
         found = f'unknown {word} "{name}"' if word else f"found {kind_of(name)}"
         raise where.error(f"{found}{nearest(str(name), list(accepted))}", listed(accepted))
@@ -216,7 +216,7 @@ class Kind:
 class Key:
     """One key of the input."""
 
-    spellings: tuple[str, ...]  # its name, then other spellings, of which the first that is there counts
+    spellings: tuple[str, ...]  # its name, then other spellings; the first spelling in the input counts
     kind: Kind  # the values that it accepts; null counts as absent
     default: Any  # the value where it is absent; `REQUIRED` where it must be there
     meaning: str  # a few words for the reference
@@ -227,7 +227,7 @@ Table = Mapping[str, Key]  # the keys of one mapping by their names
 
 @dataclass
 class Reader:
-    """Takes keys from one `Map`; `finish` complains about those that no one knows: Timeloop drops these in silence."""
+    """Takes keys from one `Map`; `finish` complains about unknown keys, which Timeloop drops in silence."""
 
     node: Map  # the mapping that is read
     table: Table  # its keys
@@ -282,5 +282,5 @@ class Reader:
 
 
 def readers(rows: Seq, table: Table, leniency: Leniency = STRICT) -> Iterator[Reader]:
-    """Readers of the mappings in a list, one after the other, which all have the keys of the table."""
+    """One reader for each mapping in a list, all with the keys of the same table."""
     return (Reader(mapping(row, where), table, leniency) for row, where in rows.placed())

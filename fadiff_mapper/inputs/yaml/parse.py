@@ -63,12 +63,12 @@ def merged(mine: Map, theirs: Map, both: Callable[[Any, Any, Where, Where], Any]
 
 
 def shallow(mine: Any, *_: Any) -> Any:
-    """The value under a common key where mine wins."""
+    """The value under a common key in a shallow merge: always mine."""
     return mine
 
 
 def deep(mine: Any, theirs: Any, *_: Any) -> Any:
-    """The value under a common key where mappings merge and lists join (mine first), unless mine is `!nomerge`."""
+    """The value under a common key in a deep merge: mappings merge, lists join (mine first); `!nomerge` keeps mine."""
     if getattr(mine, "tag", None) != NO_MERGE_TAG:
         if isinstance(mine, Map) and isinstance(theirs, Map):
             return merged(mine, theirs, deep)
@@ -147,7 +147,7 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None, 
             raise where.error("too many values, aliases written out", f"at most {MAX_NODES}")
 
     def inserted(value: Any, where: Where, depth: int) -> Any:
-        """A value built before, used once more and counted once more, by its beginnings and ends written out."""
+        """A value built before, used once more; its parts count once more, a mapping or list as two values."""
         parts = (*value, *value.values()) if isinstance(value, Map) else value if isinstance(value, Seq) else None
         count(1 if parts is None else 2, where)
         if depth >= MAX_DEPTH:

@@ -61,50 +61,50 @@ NETWORK_FILE = table(("workload", table_of("network"), REQUIRED, "the network"))
 NETWORK = table(
     ("version", POSITIVE, REQUIRED, f"version of the format: {VERSION}"),
     ("name", TEXT, REQUIRED, "its name"),
-    ("inputs", MAP, None, "tensors from outside: their extents, or null; one of unknown extents, `input`"),
-    ("outputs", keys.NAMES, None, "tensors that it returns; those that no node reads"),
+    ("inputs", MAP, None, "extents, or null, of the tensors from outside; by default one, `input`, of unknown extents"),
+    ("outputs", keys.NAMES, None, "tensors that the network returns; by default those that no node reads"),
     ("shapes", tables_of("network shape"), REQUIRED, "each distinct operator once"),
     ("graph", tables_of("network node"), REQUIRED, "its nodes"),
-    ("folded", tables_of("folded operator"), None, "operators that read constants alone"))
+    ("folded", tables_of("folded operator"), None, "operators that read only constants"))
 SHAPE = table(
     ("id", TEXT, REQUIRED, "its name in the graph"),
     ("op", one(*TEMPLATES, "problem"), REQUIRED, "its template, or `problem`"),
-    ("count", POSITIVE, None, "nodes that have it; checked where given"),
+    ("count", POSITIVE, None, "number of nodes of this shape; checked where given"),
     ("repeat", POSITIVE, 1, "times that a node runs it back to back, such as heads of attention"),
     ("problem", table_of("problem"), None, "of `op: problem`: a problem of Timeloop"),
     ("dims", MAP, None, "of a template: the bounds of its dimensions"),
-    ("stride", STEPS, None, "of a template: steps along its sliding axes; 1"),
-    ("dilation", STEPS, None, "of a template: spaces along its sliding axes; 1"),
+    ("stride", STEPS, None, "of a template: strides along its sliding axes; by default 1"),
+    ("dilation", STEPS, None, "of a template: dilations along its sliding axes; by default 1"),
     ("densities", MAP, None, "of a template: densities by data space, as in [instance](#instance)"),
     ("bits", MAP, None, "of a template: bits by data space, as in [instance](#instance)"))
 NODE = table(
-    ("name", TEXT, REQUIRED, "its name, and that of the tensor that it writes"),
+    ("name", TEXT, REQUIRED, "name of the node and of the tensor that it writes"),
     ("from", keys.NAMES, REQUIRED, "the tensors that it reads"),
     ("out", EXTENTS, None, "extents of its tensor"),
     ("shape", TEXT, None, "of an operator: the id of its shape; other nodes have `op`"),
     ("weights_from", TEXT, None, "of an operator: the tensor that is its second operand"),
-    ("as", keys.NAMES, None, "of an operator: data spaces of the tensors read; Inputs"),
-    ("experts", POSITIVE, None, "of a repeated gemm: experts of which `repeat` are at work"),
-    ("op", one(*(op for op in KIND if op != INPUT)), None, "what a node without multiply-accumulates does"),
-    ("what", TEXT, None, "a remark, or the name of an operator that its framework has"),
+    ("as", keys.NAMES, None, "of an operator: the data spaces that the tensors in `from` become; by default Inputs"),
+    ("experts", POSITIVE, None, "of a repeated gemm: number of experts, of which `repeat` are at work"),
+    ("op", one(*(op for op in KIND if op != INPUT)), None, "operation of a node without multiply-accumulates"),
+    ("what", TEXT, None, "a remark, or the framework's name of the operation"),
     ("pad", PADS, None, "of an operator or a pool: padding per sliding axis, or [before, after]"),
     ("kernel", STEPS, None, "of a pool: extents of its window"),
-    ("stride", STEPS, None, "of a pool: steps of its window; its kernel"),
-    ("dilation", STEPS, None, "of a pool: spaces of its window; 1"),
+    ("stride", STEPS, None, "of a pool: strides of its window; by default its kernel"),
+    ("dilation", STEPS, None, "of a pool: dilations of its window; by default 1"),
     ("start", EXTENTS, None, "of a slice: the first point along each of `axes`"),
-    ("step", STEPS, None, "of a slice: the step along each of `axes`; 1"),
+    ("step", STEPS, None, "of a slice: the step along each of `axes`; by default 1"),
     ("axes", WHOLE, None, "axes that are reduced, reordered, read whole, or cut"),
-    ("macs", NATURAL, None, "multiply-accumulates that no layer has"),
-    ("possible", NATURAL, None, "of `not_understood`: multiply-accumulates that it may have"),
+    ("macs", NATURAL, None, "multiply-accumulates of a node that is no operator"),
+    ("possible", NATURAL, None, "of `not_understood`: multiply-accumulates that the node may well have"),
     ("constants", SHAPES, None, "extents of the constants that it reads"),
     ("causal", POSITIVE, None, "of a softmax: queries of which each sees the keys up to its own"),
-    ("unit", TEXT, None, "the compute unit that does it"),
+    ("unit", TEXT, None, "the compute unit on which the node runs"),
     ("moves", TRUTH, False, "whether a rearrangement is a copy"))
 FOLDED = table(
     ("name", TEXT, REQUIRED, "its name"),
     ("what", TEXT, REQUIRED, "its operator"),
     ("macs", POSITIVE, REQUIRED, "its multiply-accumulates"))
-"""The keys of a network file, of its shapes, nodes, and operators that read constants alone. The operator of a shape or
+"""The keys of a network file, of its shapes, nodes, and operators that read only constants. The operator of a shape or
 node decides which of them it has, so that only those that were asked for are accepted there."""
 
 

@@ -26,8 +26,8 @@ from fadiff_mapper.workload.operator import REPEAT, problem_operator
 EDGES = "edges.yaml"  # name of the file that describes the graph
 FILE = table(("network", table_of("network of problems"), REQUIRED, "the graph"))
 GRAPH = table(
-    ("name", TEXT, None, "its name; that of the folder"),
-    ("layers", tables_of("problem file"), None, "its layers; every problem file once, under its own name"),
+    ("name", TEXT, None, "its name; by default that of the folder"),
+    ("layers", tables_of("problem file"), None, "its layers; by default every problem file once, under its own name"),
     ("edges", tables_of("edge"), None, "tensors that one layer writes and another one reads"))
 LAYER = table(
     ("name", TEXT, REQUIRED, "its name"),
@@ -36,8 +36,8 @@ LAYER = table(
 EDGE = table(
     ("from", TEXT, REQUIRED, "the layer that writes the tensor"),
     ("to", TEXT, REQUIRED, "the layer that reads it"),
-    ("as", TEXT, "Inputs", "data space of the reading layer that it is"),
-    ("axes", MAP, None, "the tensor's dimension by the reading layer's; those of one name, and a last one left"))
+    ("as", TEXT, "Inputs", "data space of the reading layer that the tensor is"),
+    ("axes", MAP, None, "reading layer's dimension -> the tensor's; by default the one of its name, or the last one left"))
 """The keys of `edges.yaml`, of its graph, layers and edges."""
 
 
