@@ -10,14 +10,14 @@ Words, each for one thing:
 
     node        any vertex of the graph (`Node`); its output is the tensor that carries its name
     operator    a node with multiply-accumulates, and the problem that it poses (`Operator`, in `Node.layer`)
-    layer       an operator as it is mapped onto hardware; `Node.layer`, `Workload.layers` keep this older name
+    layer       another word for an operator, used where it is mapped onto hardware: `Node.layer`, `Workload.layers`
     tensor      a value that flows between nodes, with a shape in the order of axes that frameworks use
     data space  a tensor of one problem, as Timeloop names it: "Inputs", "Weights", "Outputs"
     operand     a data space that the operator reads; `Node.operands` names the one that each input tensor becomes
     axis        an axis of a tensor; a data space has ranks, a problem dimensions (`tensor_axes` ties them together)
     link        the relation between an operator and the next one that reads its output (`Link`)
 
-ATen and ONNX call every vertex an operator; where theirs are meant, the framework is named with them.
+ATen and ONNX call every vertex an operator; such operators are named with their framework here ("an ONNX operator").
 
 Importing this package needs neither torch nor onnx; only the readers of their models do.
 """

@@ -1,11 +1,11 @@
-"""The part of a network that a plan accounts for, and all that it leaves out.
+"""The part of a network that a plan accounts for, and the parts that it leaves out.
 
-A plan charges operators, and apart from them the tensors that joins read besides the one that flows on, such as
-residual operands (`other_inputs`). Left out are nodes that are not understood, operators that read only constants (a
-compiler computes them once), and, where the design has no compute units, all other nodes between operators.
+A plan charges operators. It also charges the tensors that joins read besides the tensor that flows on, such as residual
+operands (`other_inputs`). It leaves out nodes that are not understood, operators that read only constants (a compiler
+computes them once), and, where the design has no compute units, all other nodes between operators.
 
-A node that is not understood may have any number of multiply-accumulates. Where it is not known, it counts as the
-number that the node may well have (`Node.possible`), and the share is an upper bound on that condition.
+A node that is not understood may have any number of multiply-accumulates. Where the number is not known, an estimate
+counts (`Node.possible`), and the share that is understood is an upper bound if no node has fewer than its estimate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fadiff_mapper.workload.graph import Folded, NotUnderstood, Workload
 from fadiff_mapper.workload.operations import in_words, total
 from fadiff_mapper.workload.producer_consumer import other_inputs
 
-COMPLETE = 0.999  # share of the multiply-accumulates from which on nothing is pointed out loudly
+COMPLETE = 0.999  # share of the multiply-accumulates from which on reports do not warn
 LARGE_HEAD = 0.1  # share of the multiply-accumulates from which on a head over all positions is pointed out
 LEAST = 0.9  # share below which a network is mapped only if a part of it is asked for
 
@@ -31,22 +31,22 @@ class Coverage:
 
     understood: int  # multiply-accumulates of all operators
     missing: int  # known multiply-accumulates of nodes that are not understood, and of `sums`
-    possible: int | None  # number that the other such nodes may well have; None where shapes are not known
-    not_understood: tuple[NotUnderstood, ...]  # these nodes
-    sums: tuple[Folded, ...]  # sums of element-wise products, which stay steps between operators
-    folded: tuple[Folded, ...]  # operators that read only constants, whose multiply-accumulates count on neither side
+    possible: int | None  # estimate for the other nodes that are not understood; None where shapes are not known
+    not_understood: tuple[NotUnderstood, ...]  # all nodes that are not understood
+    sums: tuple[Folded, ...]  # sums of element-wise products, which are no operators
+    folded: tuple[Folded, ...]  # operators that read only constants; they are neither understood nor missing
     free: dict[str, int]  # operation -> number of nodes without multiply-accumulates, which cost nothing in a plan
     operations: dict[str, int]  # operations of these nodes, by kind
-    rearrangements: dict[str, int]  # operation -> number of these nodes that are folded into their neighbours
-    free_words: str  # the same in words
-    joined_words: int  # words that nodes of the kind join read besides the tensor that flows on
-    joins: int  # number of these nodes
+    rearrangements: dict[str, int]  # operation -> number of nodes that are folded into their neighbours
+    free_words: str  # a sentence on nodes without multiply-accumulates, whether free or on compute units
+    joined_words: int  # words that joins read besides the tensor that flows on
+    joins: int  # number of joins that read such words
     assumed: dict[str, int]  # an assumption -> the number of operators under it
-    head: str = ""  # a sentence on a product over the vocabulary at every position, "" without
+    head: str = ""  # a sentence on a product over the vocabulary at every position; "" without such a product
 
     @property
     def share(self) -> float:
-        """The share of known and possible multiply-accumulates that is understood; 0 where a node leaves it open."""
+        """The understood share of known and possible multiply-accumulates; 0 where a node has no estimate."""
         return 0.0 if self.possible is None else self.understood / (self.understood + self.missing + self.possible)
 
     @property
@@ -56,11 +56,11 @@ class Coverage:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing worth pointing out is left out."""
+        """Whether the share is at least `COMPLETE` and no node is left uncounted."""
         return self.share >= COMPLETE and not self.uncounted
 
     def sentences(self) -> list[str]:
-        """The same in sentences, the most important one first; of long lists the largest entries."""
+        """The coverage in sentences, the most important first; of long lists only the largest entries."""
         whole = self.understood + self.missing + (self.possible or 0)
         unsure = _shown([name if times == 1 else f"{name} (x {times})" for name, times in
                          Counter(node.what for node in self.uncounted).most_common()])
@@ -90,7 +90,7 @@ class Coverage:
                 *(f"assumed of {number} operators: {what}" for what, number in self.assumed.items())]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for YAML and JSON; the share, in [0, 1], is of known and possible multiply-accumulates."""
+        """The coverage as plain values for YAML and JSON, with the share in [0, 1]."""
         return {"share": self.share, "multiply_accumulates": self.understood, "left_out": self.missing,
                 "possible": self.possible,
                 "not_understood": [{"node": node.node, "what": node.what, "macs": node.macs, "possible": node.possible}
@@ -106,13 +106,13 @@ class Coverage:
 def coverage(network: Workload, units: bool = False) -> Coverage:
     """Counts the multiply-accumulates that a plan of a network accounts for.
 
-    `units`: whether the design has compute units, which do the other operators.
+    `units`: whether the design has compute units, which run the nodes without multiply-accumulates.
     """
     unknown = network.not_understood()
     possible = [node.possible for node in unknown if node.macs is None]
     sums = tuple(Folded(node.name, f"{node.op} of products point by point", node.macs) for node in network.nodes
                  if node.kind in ("reduce", "pool") and node.macs)
-    joined = () if units else other_inputs(network.nodes)  # which units read as a part of their work
+    joined = () if units else other_inputs(network.nodes)  # with units, joins are charged with all their operands
     vectors = network.vector_operators()
     done = {operator.node for operator in vectors} if units else set()
     free = Counter(node.what or node.op for node in network.nodes
@@ -137,10 +137,10 @@ def folded_in_words(rearrangements: Mapping[str, int]) -> str:
 
 
 def _head(network: Workload) -> str:
-    """A sentence on the head of a language model that makes logits at every position, "" where there is none.
+    """A sentence on the head of a language model that makes logits at every position; "" without such a head.
 
-    Such a head is a product of one tensor with weights, which the network returns, over as many rows as other products
-    have, in a network that multiplies tensors with each other (attention).
+    The head is an output of the network: a product of a tensor with weights over as many rows as other products have,
+    in a network that multiplies tensors with each other (attention).
     """
     last = network.layers[-1] if network.layers else None
     if last is None or last.layer is None or last.layer.op != "gemm" or not any(
@@ -157,10 +157,10 @@ def _head(network: Workload) -> str:
 
 
 def require_coverage(network: Workload, allow_partial: bool, remedy: str) -> None:
-    """Refuses a network of which too little is understood, unless any part of it will do.
+    """Refuses a network of which too little is understood, unless `allow_partial`.
 
-    `remedy` says in the message how to ask for a part of it. Raises FadiffError where less than `LEAST` of its
-    multiply-accumulates are understood, possible ones included.
+    `remedy` says in the message how to allow a partial network. Raises FadiffError where the understood share of its
+    known and possible multiply-accumulates is below `LEAST`.
     """
     found = coverage(network)
     if found.share < LEAST and not allow_partial:
@@ -169,7 +169,7 @@ def require_coverage(network: Workload, allow_partial: bool, remedy: str) -> Non
 
 
 def _percent(share: float) -> str:
-    """A share that is 100 % only where it is whole."""
+    """A share as text; below 1 it never rounds up to 100 %."""
     text = f"{100 * share:.4g}"
     return f"{'99.99' if text == '100' and share < 1 else text} %"
 

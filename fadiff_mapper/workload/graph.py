@@ -1,7 +1,7 @@
 """A whole network: checked nodes in topological order, distinct problems, links, totals.
 
-`build_workload` is the only door: every reader hands it nodes in any order, and it orders them, infers shapes and
-refuses graphs that make no sense, naming the place in the source.
+Every reader hands its nodes, in any order, to `build_workload`, which orders them, infers shapes, and refuses
+inconsistent graphs with the place in the source.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fadiff_mapper.workload.shapes import output_shape, possible_macs
 from fadiff_mapper.workload.tensor_routes import Route, routes
 
 MOST_NODES = 50_000  # nodes of a network: a plain safety limit
-MOST_NUMBER = 2 ** 53  # largest extent or count of a node, as in a network file: beyond it doubles are not exact
+MOST_NUMBER = 2 ** 53  # largest extent or count of a node: doubles are exact up to here
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class NotUnderstood:
     node: str  # its name
     what: str  # the framework's name of its operation
     macs: int | None  # its multiply-accumulates, None where they are not known
-    possible: int | None  # where they are not, how many it may well have (`Node.possible`)
-    share: float | None  # its part of all multiply-accumulates that are known; None where its own are not
+    possible: int | None  # where they are not known, an estimate of their number (`Node.possible`)
+    share: float | None  # its share of all known multiply-accumulates; None where its own are not known
 
 
 @dataclass(frozen=True)
 class Folded:
-    """An operator that reads only constants: computed once, before the network runs, and no layer of it."""
+    """An operator that reads only constants: it is computed once, before the network runs, and is no layer."""
 
     node: str  # its name
     what: str  # the framework's name of its operation
@@ -76,11 +76,11 @@ class OperatingPoint:
         return self.energy_pj * self.cycles
 
     def times(self, count: float) -> OperatingPoint:
-        """The part, run so many times."""
+        """Energy and cycles of so many runs."""
         return OperatingPoint(count * self.energy_pj, count * self.cycles)
 
     def less(self, other: OperatingPoint) -> OperatingPoint:
-        """The part without another one."""
+        """The difference to another part."""
         return OperatingPoint(self.energy_pj - other.energy_pj, self.cycles - other.cycles)
 
 
@@ -104,7 +104,7 @@ class Workload:
         return sum(node.layer.macs for node in self.nodes if node.layer)
 
     def distinct(self) -> tuple[Distinct, ...]:
-        """The distinct problems in the order of their first appearance; found once."""
+        """The distinct problems in the order of their first appearance; cached."""
         return self._distinct
 
     @cached_property
@@ -129,13 +129,13 @@ class Workload:
         return dict(Counter(node.op for node in self.nodes if is_folded(node)).most_common())
 
     def unfolded(self) -> Workload:
-        """The network with every rearrangement as a copy of its own, as if run operator by operator; but reshapes keep
-        all elements where they are."""
+        """The network with every rearrangement but reshapes as a copy (`Node.moves`), as if it were run operator by
+        operator; a reshape keeps all elements where they are."""
         return replace(self, nodes=tuple(replace(node, moves=True) if node.op in COPIES else node
                                          for node in self.nodes))
 
     def links(self) -> tuple[Link, ...]:
-        """Producer-consumer relations between operators, in the order of the consumers; found once."""
+        """Producer-consumer relations between operators, in the order of the consumers; cached."""
         return self._links
 
     @cached_property
@@ -144,12 +144,12 @@ class Workload:
 
     @cached_property
     def routes(self) -> Mapping[str, Route]:
-        """Tensor -> its way from the operator that it comes from; found once."""
+        """Tensor -> its route from the operator that computed it; cached."""
         return routes(self.nodes)
 
     @cached_property
     def readers(self) -> Mapping[str, list[str]]:
-        """Tensor -> the nodes that read it, and `producer_consumer.OUTPUT` where the network returns it; found once."""
+        """Tensor -> the nodes that read it, and `producer_consumer.OUTPUT` where the network returns it; cached."""
         return readers_of(self.nodes, self.outputs)
 
     def not_understood(self) -> tuple[NotUnderstood, ...]:
@@ -177,8 +177,8 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
 
     Raises:
         SpecError: the network has no operator, two nodes of one name, a tensor that no node writes, a cycle, shapes
-            that do not fit, or a number above `MOST_NUMBER`; the message names the place. Multiply-accumulates that a
-            node may well have count as so many at most.
+            that do not fit, or a number above `MOST_NUMBER`; the message names the place. Estimates
+            (`Node.possible`) are cut at `MOST_NUMBER` instead.
     """
     where = where or Where(name)
     given, folded = list(nodes), tuple(folded)
@@ -231,7 +231,7 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
 
 
 def topological(reads: Sequence[Iterable[int]]) -> list[int]:
-    """The numbers of nodes so that each comes after those that it reads, in the given order where it is one.
+    """A topological order of nodes, by number: each node after the nodes that it reads; a valid given order stays.
 
     Raises graphlib.CycleError, whose last argument is the cycle, with its first node again at its end.
     """

@@ -1,15 +1,15 @@
 """Operators without multiply-accumulates as problems: extents, and operations by kind (`inputs.spec.arch.OPERATIONS`).
 
 Every such node of a network is a cascade of Einsums over the points of a tensor: the softmax of a row takes its
-maximum, subtracts it and takes exponentials, sums these, and divides. `EINSUMS` has the operations of one point and of
-one row of each, so that counts follow from shapes alone. A unit of the hardware may do an operation by several others
-(an exponential as multiply-accumulates): that is the unit's affair.
+maximum, subtracts it and takes exponentials, sums these, and divides. `EINSUMS` has the operations per point and per
+row of each Einsum, so that counts follow from shapes. A compute unit may run an operation as several others (an
+exponential as multiply-accumulates): its entry says so (`inputs.native.units`).
 
-Rearrangements are folded into their neighbours, and move nothing. A tensor is written in the order in which its reader
-wants it, a slice is read where it lies, zeros around a tensor are data to its reader (as in the problems of Timeloop),
-and an operand that is repeated is read again. One whose elements are copied (`Node.moves`) is a problem without
-operations, which reads the words of its operands (a slice those that it takes) and writes its own. Biases of products
-and convolutions are what their accumulators begin with.
+Rearrangements are folded into their neighbours, and move nothing. A tensor is written in the order that its reader
+wants, a slice is read in place, zeros around a tensor are data to its reader (as in the problems of Timeloop), and an
+operand that is repeated is read again. A rearrangement that copies its elements (`Node.moves`) is a problem without
+operations, which reads the words of its operands (a slice only the words that it takes) and writes its output. Biases
+of products and convolutions cost nothing: accumulators start with them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fadiff_mapper.workload.shapes import whole_axes
 FOLDED = ("reshape", "transpose", "slice", "concat", "expand", "pad")
 """Nodes that only rearrange elements, or repeat them: their neighbours read and write in another order."""
 
-COPIES = FOLDED[1:]  # those that may be copies (`Node.moves`); a reshape keeps all elements where they are
+COPIES = FOLDED[1:]  # rearrangements that may be copies (`Node.moves`); a reshape keeps all elements where they are
 
 MOVES = ("gather", "scatter", "interleave")  # nodes that move elements by computed places, without an operation
 
@@ -49,7 +49,7 @@ POINT = {
     "where": "max", "compare": "max", "and": "max", "or": "max", "combine": "other",
     "maxpool": "max", "avgpool": "add", "other": "other", "recurrence": "other",
 }
-"""Operations of one point: of the output, for each further operand of a join, of each point of a pool's window."""
+"""Operations per point of the output; of a join, per further operand; of a pool, per point of its window."""
 
 _NORM = (("mean", "add", "div"), ("difference", "add", ""), ("variance", "mac", "div add sqrt div"),
          ("quotient", "mul", ""))
@@ -72,20 +72,20 @@ ONE_PASS = (
     ("maximum", "score", "max"), ("numerator", "score", "add exp"), ("denominator", "score", "add"),
     ("running maximum", "row", "max"), ("correction", "row", "add exp"), ("running denominator", "row", "mul add"),
     ("corrected sums", "sum", "mul"), ("quotient", "result", "div"))
-"""Einsums of a softmax in one pass between two products, tile by tile of its rows: name, what each point of is one
-operation, and these. Rows and sums of the product behind are corrected in every tile but the first. The one of FuseMax
-(LM, SLN, SLD; RM, PRM, SPD and RD; SPNV; AV), whose RNV is the product's own sum."""
+"""Einsums of a softmax in one pass between two products, tile by tile along its rows: name, unit of the count, and
+operations per unit. Each tile but the first corrects its rows, and the sums of the second product. These are FuseMax's
+(LM, SLN, SLD; RM, PRM, SPD and RD; SPNV; AV), whose RNV is the sum in the product itself."""
 
 
 @dataclass(frozen=True)
 class VectorOperator:
-    """An operator without multiply-accumulates of its own problem: what it reads, writes and computes."""
+    """An operator without multiply-accumulates: the tensors that it reads and writes, and its operations."""
 
     node: str  # its name
     op: str  # its operation, of `node.KIND`
     inputs: tuple[Shape, ...]  # extents of the tensors that it reads, each once
     output: Shape  # extents of the tensor that it writes
-    read: int  # words that it reads, scales and shifts of norms among them
+    read: int  # words that it reads, with the scales and shifts of norms
     einsums: tuple[tuple[str, Mapping[str, int]], ...]  # its Einsums in order, each with its operations by kind
     unit: str = ""  # the compute unit on which it has to run; "" for any
     where: Where = field(default=Where("network"), compare=False, repr=False)  # place in the source, for messages
@@ -110,7 +110,7 @@ def total(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
 
 
 def one_pass_operations(scores: int, rows: int, sums: int, results: int) -> tuple[Counter[str], ...]:
-    """Operations by kind of a softmax in one pass (`ONE_PASS`): those on scores, on rows, on sums, and on results.
+    """Operations by kind of a softmax in one pass (`ONE_PASS`): on scores, on rows, on sums, and on results.
 
     Args:
         scores: points of the rows.
@@ -142,7 +142,7 @@ def is_folded(node: Node) -> bool:
 
 
 def vector_operator(node: Node, operands: Iterable[Shape | None]) -> VectorOperator:
-    """The problem of one node whose operands have these extents, each tensor once."""
+    """The vector operator of a node whose operands have these extents, each tensor once."""
     inputs, output = tuple(shape or () for shape in operands), node.shape or ()
     points, first = math.prod(output), inputs[0] if inputs else output
     read = sum(map(math.prod, (*inputs, *node.constants)))
@@ -156,7 +156,7 @@ def vector_operator(node: Node, operands: Iterable[Shape | None]) -> VectorOpera
             einsums.append(("scale", _times("mac" if len(node.constants) > 1 else "mul", points)))
     elif node.op == "sort":  # comparisons of the rows along the last axis
         einsums.append((node.op, {"max": math.prod(first) * (first[-1] - 1).bit_length() if first else 0}))
-    elif node.op == "resize":  # between two neighbours along two axes, unless points are copies
+    elif node.op == "resize":  # bilinear, four neighbours, unless points are copies
         copies = node.window is not None and set(node.window.kernel) == {1}
         einsums.append((node.op, {} if copies else {"mac": 4 * points}))
     elif node.kind == "pool":

@@ -1,9 +1,9 @@
-"""An operator: a Timeloop problem, the number of its runs, and the axes of tensors that its ranks make up.
+"""An operator: a Timeloop problem, the number of its runs, and the tensor axes that its ranks form.
 
-A data space has ranks in the order of its projection; frameworks have tensors whose axes come in an order of their own
-and may put several ranks side by side, as channels of groups. A `View` ties the two together: for each axis of the
-tensor, its ranks, each named by a dimension. The view of a convolution's "Inputs" is (N), (C), (P), (Q): the ranks P *
-stride + R * dilation and Q * stride + S * dilation are named by the output's dimensions.
+A data space has ranks in the order of its projection. The axes of a framework's tensor have another order, and one axis
+may combine several ranks, such as groups and channels. A `View` relates them: for each axis of the tensor, its ranks,
+each named by a dimension. The view of a convolution's "Inputs" is (N), (C), (P), (Q): the ranks P * stride + R *
+dilation and Q * stride + S * dilation are named by the output's dimensions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Shape = tuple[int, ...]  # extents of a tensor's axes
 
 View = tuple[tuple[str, ...], ...]  # for each axis its ranks, major first, each named by one of its dimensions
 
-REPEAT = "*"  # in a view, and among the dimensions of a link: the runs of an operator that is repeated
+REPEAT = "*"  # in a view or a link, the dimension of the runs of an operator that is repeated
 
 PLANE = (("P", "R", "Wstride", "Wdilation"), ("Q", "S", "Hstride", "Hdilation"))
 VOLUME = (("Z", "T", "Dstride", "Ddilation"), *PLANE)
@@ -52,7 +52,7 @@ constraints on P, Q, R and S hold for all operators of a network alike."""
 
 
 def sliding(op: str) -> tuple[tuple[str, str, str, str], ...]:
-    """The sliding axes of a template, `PLANE` or `VOLUME`; "problem" counts as one over two axes."""
+    """The sliding axes of a template, `PLANE` or `VOLUME`; "problem" counts as a template over a plane."""
     return VOLUME if op.endswith("3d") else PLANE
 
 
@@ -77,7 +77,7 @@ class Operator:
         return Map(literal_bits(self.problem.dataspaces).get("bits", {}), where=Where(self.op))
 
     def with_bits(self, widths: Map) -> Operator:
-        """The operator with other bits of elements, by data space as in an instance; others may be named, too."""
+        """The operator with other bits of elements, by data space as in an instance; unknown names are ignored."""
         problem = replace(self.problem, dataspaces=with_bits(self.problem.dataspaces, widths))
         instance = {key: value for key, value in self.literal["instance"].items() if key != "bits"}
         return replace(self, problem=problem, literal={
@@ -116,7 +116,7 @@ class Operator:
 
     @property
     def dilations(self) -> Shape:
-        """Dilations along them, likewise."""
+        """Dilations along the sliding axes of its template; 1 where the problem has none."""
         return tuple(self.literal.get("instance", {}).get(dilation, 1) for *_, dilation in sliding(self.op))
 
 

@@ -1,11 +1,11 @@
-"""The elements of a tensor that one producer makes, where elements of other tensors are put together with them.
+"""Origins: the elements of a tensor that one producer computes, as opposed to elements of other tensors.
 
-Problem. Behind a concatenation only some elements of a tensor come from the operator that a route starts at; the others
-are fetched. A part taken later, as of shuffled channels, may hold more or fewer of the producer's elements.
+Problem. Behind a concatenation only some elements of a tensor come from the operator at which its route starts; the
+others are fetched. A later slice, as of shuffled channels, may hold more or fewer of the producer's elements.
 
 Method. `Origins` is an array of booleans, True where the producer makes the element (or a part of it), with as many
-axes as the tensor. Along an axis on which all points are alike it has one point only, so that the channels of an image
-need as many booleans as there are channels. Nodes rearrange it like the tensor. None: the places are not known.
+axes as the tensor. It has extent 1 along an axis whose points all have the same origin, so that an image needs one
+boolean for each channel. Nodes rearrange it like the tensor. None: the places are not known.
 
 Worked example. Channel shuffle of 4 channels, of which the producer makes the last two, in two groups:
 
@@ -25,13 +25,13 @@ import numpy as np
 
 from fadiff_mapper.workload.operator import Shape
 
-Origins: TypeAlias = np.ndarray  # booleans, an axis per axis of the tensor; a single point stands for any number
+Origins: TypeAlias = np.ndarray  # booleans, an axis per axis of the tensor; extent 1 broadcasts over the axis
 
 MOST_ELEMENTS = 1 << 20  # booleans of one array; places beyond are not followed: a plain safety limit
 
 
 def all_own(rank: int) -> Origins:
-    """The origins of a tensor of so many axes that the producer makes by itself."""
+    """The origins of a tensor of so many axes whose elements all come from the producer."""
     return np.ones((1,) * rank, dtype=bool)
 
 
@@ -70,7 +70,7 @@ def reshaped(own: Origins, before: Shape, after: Shape) -> Origins | None:
 
 
 def taken(own: Origins, axis: int, places: range | None) -> Origins | None:
-    """The elements at some places of an axis; None where the places matter and are not stated, or lie outside."""
+    """The origins at some places of an axis; None where places outside, or unknown places, make a difference."""
     if own.shape[axis] == 1:
         return own
     inside = places is not None and all(0 <= end < own.shape[axis] for end in (*places[:1], *places[-1:]))
@@ -78,12 +78,12 @@ def taken(own: Origins, axis: int, places: range | None) -> Origins | None:
 
 
 def uniform(own: Origins, axes: Sequence[int]) -> bool:
-    """Whether all points along some axes are alike, so that picking, pooling or resizing along them changes nothing."""
+    """Whether all points along some axes have one origin, so that picking, pooling or resizing changes nothing."""
     return all(own.shape[axis] == 1 for axis in axes)
 
 
 def put_together(parts: Sequence[Origins], shapes: Sequence[Shape], axis: int) -> Origins | None:
-    """Tensors one behind the other along the one axis in which their shapes differ; None for too many elements."""
+    """The origins of tensors concatenated along an axis; None where there are more than `MOST_ELEMENTS`."""
     if all(part.all() for part in parts):
         return all_own(len(shapes[0]))
     longest = [max(column) for column in zip(*(part.shape for part in parts), strict=True)]
@@ -94,8 +94,8 @@ def put_together(parts: Sequence[Origins], shapes: Sequence[Shape], axis: int) -
 
 
 def overwritten(own: Origins, part: Origins, shape: Shape, axis: int, places: range) -> Origins | None:
-    """A tensor of some shape of which another one takes these places of an axis; None where these lie outside, or
-    there are too many elements."""
+    """The origins of a tensor after another tensor, `part`, overwrites some places of an axis; None where places lie
+    outside, or there are more than `MOST_ELEMENTS`."""
     if own.all() and part.all():
         return own
     extents = [max(first, second) for first, second in zip(own.shape, part.shape, strict=True)]
@@ -108,8 +108,8 @@ def overwritten(own: Origins, part: Origins, shape: Shape, axis: int, places: ra
 
 
 def joined(paths: Sequence[Origins], rank: int) -> Origins:
-    """Tensors joined point by point to one of so many axes, aligned at the last one: an element needs the producer
-    if the element of any operand does."""
+    """The origins of a join, a tensor of so many axes, operands aligned at the last axis: an element comes from the
+    producer if the element of any operand does."""
     result = all_own(rank) & False
     for path in paths:
         result = result | path.reshape((1,) * (rank - path.ndim) + path.shape)
@@ -117,5 +117,5 @@ def joined(paths: Sequence[Origins], rank: int) -> Origins:
 
 
 def reduced(own: Origins, axes: Sequence[int]) -> Origins:
-    """Reduces the axes to extent 1: a point is the producer's if any point along them is."""
+    """The origins after a reduction of axes to extent 1: a point is the producer's if any point along them is."""
     return np.asarray(own.any(axis=tuple(axes), keepdims=True))

@@ -4,15 +4,15 @@ Problem. Which points of a producer does a tile of the consumer need, and which 
 
 Method. The route of the tensor (`tensor_routes`) gives its axes in the producer's dimensions; matched with the ranks of
 the consumer's operand, they give an `AxisMap` for each dimension along which tiles pass. A link without an obstacle can
-be fused: a tile of the consumer needs, along each of its dimensions in `axes`, a stretch of one dimension of the
-producer (slid over by the windows in between and by the consumer's own), and all of the dimensions in `whole`.
+be fused: a tile of the consumer needs, for each of its dimensions in `axes`, a stretch of one dimension of the
+producer (through the windows in between and the consumer's own window), and the whole of the dimensions in `whole`.
 
     one whole dimension     points are equal, up to windows
-    its major part          as heads are of channels: one point of the consumer's dimension is a stretch of the
-                            producer's, a window as long as its stride (M = 32 * 128 read by G: WindowSlide(128, 128))
-    it and minor ones       as channels are of heads: several points of the consumer's dimension are one point of the
+    its major part          as heads of channels: one point of the consumer's dimension is a stretch of the producer's,
+                            a window as long as its stride (M = 32 * 128 read by G: WindowSlide(128, 128))
+    it and minor ones       as heads and channels: several points of the consumer's dimension are one point of the
                             producer's, a window that shrinks (G and M = 128 read by C: WindowSlide(1, 1, shrink=128))
-    any other               no tile passes along it: the dimensions behind it must be there whole
+    any other axis          no tile passes along it: its dimensions must be there whole
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ MOST_READERS = 100  # further readers that a link names: a plain safety limit fo
 
 @dataclass(frozen=True)
 class AxisMap:
-    """The dimension of the producer that a dimension of the consumer runs over, through windows in between.
+    """A dimension of the consumer, the dimension of the producer that it runs over, and the windows in between.
 
-    A stretch of n points behind a window covers `slide.reach(n)` before it, from first point * stride - pad on.
+    n points behind a window read `slide.reach(n)` points in front of it, from point (first * stride - pad) on.
     """
 
     dimension: str  # of the consumer (or `REPEAT`, its runs)
     producer: str  # dimension of the producer (or `REPEAT`)
-    slides: tuple[WindowSlide, ...] = ()  # windows, from the producer to the consumer; without any, points are equal
+    slides: tuple[WindowSlide, ...] = ()  # windows, from the producer to the consumer; if empty, points are equal
     pools: int = field(default=0, compare=False)  # number of windows up to the last one of a pool
     own: int = field(default=0, compare=False)  # number of windows before the consumer's own one
 
@@ -58,23 +58,23 @@ class Link:
 
     producer: str  # node of the operator that writes
     consumer: str  # node of the operator that reads
-    operand: str  # data space of the consumer that the tensor becomes
-    tensor: str  # the tensor that arrives, output of the last node on the way
+    operand: str  # the consumer's data space for the tensor
+    tensor: str  # the tensor that the consumer reads, output of the last node on the way
     shape: Shape | None  # its shape, None where it is not known
     axes: tuple[AxisMap, ...]  # dimensions of the consumer along which tiles pass, with those of the producer
     # dimensions of the producer that a tile must cover whole, as for a softmax in between, or where no tile passes
     whole: tuple[str, ...]
     through: tuple[str, ...]  # nodes in between, in order
-    joins: tuple[str, ...]  # other tensors that nodes in between join to it
+    joins: tuple[str, ...]  # other tensors that joins in between read
     # further readers of tensors on the way, `MOST_READERS` at most, for which the tensor is stored even if this link is
     # fused
     also_read_by: tuple[str, ...]
     obstacle: Obstacle | None  # the reason why tiles cannot pass, None where they can
     elsewhere: Fraction = Fraction(0)  # fraction of the operand's words produced by other tensors
-    # True if a loop can cut the tensor along some dimension; else only all of it can be handed on, with whatever is
-    # rearranged or normalised in between
+    # True if a loop can cut the tensor along some dimension; else only the whole tensor can be handed on
     in_tiles: bool = True
-    # of `whole`, the rows of a softmax of which tiles are enough: a running maximum corrects what earlier tiles gave
+    # of `whole`, the dimensions along the rows of a softmax that may be cut after all: a running maximum corrects the
+    # results of earlier tiles
     running: tuple[str, ...] = ()
     causal: int = 0  # the number of queries of the softmax's causal mask (`Node.causal`); 0 without one
 
@@ -107,12 +107,12 @@ def find_links(nodes: Sequence[Node], route_of: Mapping[str, Route],
             maps = _axis_maps(route, bound, consumer, consumer.layer, operand, shape)
             if route.obstacle is not None:
                 whole = {dimension for dimension, _ in route.whole}
-            else:  # no dimension of which tiles pass by multiples of the aligned stretches that are needed
+            else:  # without dimensions whose tiles are multiples of the aligned stretches that must be whole
                 whole = {dimension for dimension, length in route.whole if length == bound[dimension]
                          or dimension not in maps or _stretch(maps[dimension]) % length}
                 whole |= {name for axis in layer.view(layer.problem.output.name) for name in axis
                           if bound[name] > 1 and name not in maps}
-            # readers of the tensors on the way, but those that only lead back to it (as in x * sigmoid(x))
+            # readers of the tensors on the way, without readers whose results only return to it (as in x * sigmoid(x))
             path = [route.producer, *route.through]
             inside, gates = {*path, consumer.name}, behind.get(route.producer, [])
             for name in reversed(gates if len(gates) <= MOST_BETWEEN else ()):  # more are no gate: stored in any case
@@ -136,7 +136,7 @@ def find_links(nodes: Sequence[Node], route_of: Mapping[str, Route],
 
 
 def _ends_in_softmax(between: Sequence[Node]) -> bool:
-    """Whether a softmax is the only node that asks for whole rows, and elements behind it are only rearranged."""
+    """Whether a softmax is the only node that needs whole rows, and nodes behind it only rearrange elements."""
     kinds = [node.kind for node in between if node.kind not in ("reshape", "transpose")]
     points = all(kind in ("pointwise", "join") for kind in kinds[:-1])
     return points and any(node.op == "softmax" for node in between) and kinds[-1] == "rows"
@@ -155,18 +155,18 @@ def readers_of(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, list[
 
 def _axis_maps(route: Route, bound: Mapping[str, int], node: Node, layer: Operator, operand: str,
                shape: Shape | None) -> dict[str, AxisMap]:
-    """Each dimension of the producer, of these bounds, along which tiles pass -> the consumer's dimension that takes
-    the most of it in a point. Tiles pass along a rank of the operand by the major piece behind it."""
+    """Dimension of the producer along which tiles pass -> the consumer's dimension; of several, the one that covers the
+    longest stretch with a point. Along a rank of the operand, tiles pass by its major piece. `bound`: by dimension."""
     if route.axes is None or shape is None:  # where there are axes, there is a shape
         return {}
     extents, windows, read = layer.extents(operand), sliding_windows(layer, operand), layer.tensor_shape(operand)
-    if len(shape) != len(read):  # of a repeated operator, whose tensor has all points that are read, under any axes
+    if len(shape) != len(read):  # a repeated operator: the tensor has all points that are read, in another shape
         shape = read
     ranks: list[tuple[str, int]] = []
     own: dict[str, WindowSlide] = {}
     for index, axis in enumerate(layer.view(operand)):
         ranks += [(name, shape[index] if index in windows else extents[name]) for name in axis]
-        if index in windows:  # where no padding is stated, half a window, unless all points that are read are there
+        if index in windows:  # where no padding is stated, half a window, unless the tensor has all points
             slide = windows[index]
             usual = (slide.reach(1) - 1) // 2 if shape[index] < read[index] else 0
             pad = usual if node.pad is None else node.pad[list(windows).index(index)][0]
@@ -200,14 +200,14 @@ def _stretch(found: AxisMap) -> int:
 
 
 # Problem. A plan charges operators: each writes its output once, and reads its operands. Where a node joins two
-# tensors (a residual sum, the two projections of a gated feed-forward part), the result takes the place of one of
-# them. The other one is read besides, and no operator accounts for it.
+# tensors (a residual sum, the two projections of a gated feed-forward part), the result takes the place of one operand.
+# The other operand is read besides, and no operator accounts for it.
 #
-# Method. A tensor lies in memory where an operator writes it, where it enters the network, or where a join makes it
-# of several such tensors; all others are computed from those on their way, as the points of an activation are. Of the
-# operands of a join, the largest flows on, of equally large operands the last one ready. Each other one is read
-# besides, unless it is computed from the same tensors: x * sigmoid(x), x / mean(x) and rotated halves read nothing
-# else. Operands that are repeated count the words that they have before, constants nothing.
+# Method. A tensor is in memory if an operator writes it, if it is an input of the network, or if a join makes it from
+# several tensors in memory; all other tensors are computed on the way, such as the points of an activation. Of the
+# operands of a join the largest flows on; of equally large operands, the one that is ready last. Every other operand is
+# read besides, unless it is computed from the same tensors: x * sigmoid(x), x / mean(x) and rotated halves read
+# nothing else. A repeated operand counts its words before the repetition, constants count nothing.
 #
 # y = x + f(x)                                 x is read besides
 # silu(gate(x)) * up(x)                        one of the two projections
@@ -223,7 +223,7 @@ class OtherInput:
 
 
 def other_inputs(nodes: Sequence[Node]) -> tuple[OtherInput, ...]:
-    """All tensors that joins read besides those that flow on; operands of unknown shape are left out.
+    """All tensors that joins read besides the operand that flows on; operands of unknown shape are left out.
 
     `nodes` are in topological order, with shapes.
     """

@@ -15,9 +15,9 @@ from fadiff_mapper.workload.tensor_axes import SCATTERED, AxisPiece, axis_of, re
 # Problem. Frameworks write attention over query heads that share keys and values as one product per query head, with
 # the keys and values repeated. Run so, each query head would fetch them again.
 #
-# Method. Where the right factor of a repeated product leads back, over reshapes and transposes, to a node that repeats
-# elements, and the repetition is the innermost part of the runs, the products that share a factor are one: their rows
-# lie one under the other in memory already. The right factor is then the tensor before the repetition.
+# Method. A repeated product is rewritten if its right factor comes, over reshapes and transposes, from a node that
+# repeats elements, and the repetition is the innermost part of the runs. Runs that share a factor become one product,
+# whose rows are already contiguous in memory. Its right factor is the tensor before the repetition.
 #
 # Llama-3-8B, 32 query heads on 8 heads of keys and values, one token against 2048:
 #     before    32 runs of  1 x 128 times 128 x 2048
@@ -29,9 +29,9 @@ SHARED = "Weights"  # the operand that products share: the right factor
 
 
 def with_shared_operands(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
-    """Puts together the products of each node that share their right factor.
+    """Combines the runs of each repeated product that share their right factor.
 
-    Nodes are in topological order, with shapes. Nodes that repeated a factor and are read no more are left out.
+    Nodes are in topological order, with shapes. Nodes that repeated a factor and have no reader left are left out.
     """
     by_name = {node.name: node for node in nodes}
     result: list[Node] = []
@@ -52,7 +52,7 @@ def with_shared_operands(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple
 
 
 def without_unread(nodes: Sequence[Node], candidates: Container[str], outputs: Iterable[str]) -> list[Node]:
-    """Nodes in topological order without those candidates that nothing reads, and that are no outputs."""
+    """Nodes in topological order, without candidates that no node reads and that are no outputs."""
     kept, read = list[Node](), set(outputs)
     for node in reversed(nodes):
         if node.name in read or node.name not in candidates:
@@ -62,8 +62,8 @@ def without_unread(nodes: Sequence[Node], candidates: Container[str], outputs: I
 
 
 def _merged(node: Node, layer: Operator, source: Node, way: Sequence[Node]) -> list[Node] | None:
-    """The product over all rows that share a factor, behind the nodes that arrange it; None where none share, or the
-    way from the source to the product, which starts with a repetition, is not followed."""
+    """The nodes that arrange the factor `source`, then the product over all rows that share it; None where no rows do,
+    or where `way`, the nodes from the repetition of the source to the product, cannot be followed."""
     before, after = source.shape, way[0].shape
     lead = len(after or ()) - len(before or ())
     if before is None or after is None or lead < 0:
@@ -103,7 +103,7 @@ def _merged(node: Node, layer: Operator, source: Node, way: Sequence[Node]) -> l
 
 
 # Problem. Most language models, and ONNX models before version 17 of the operator set, normalise in five to nine nodes.
-# Tiles pass them as they pass the norm (`tensor_routes` merges the paths), but readers look for the norm.
+# Tiles pass through these nodes as through one norm (`tensor_routes` merges the paths), but plans should name the norm.
 #
 # rmsnorm      x / sqrt(mean(x^2) + e)
 # layernorm    (x - mean(x)) / sqrt(mean((x - mean(x))^2) + e)
@@ -114,14 +114,14 @@ def _merged(node: Node, layer: Operator, source: Node, way: Sequence[Node]) -> l
 ROOTS = ("rsqrt", "sqrt")  # nodes that take the root of the mean square
 
 BESIDE_ROOT = ("add", "clip", "max", "reciprocal")
-"""Nodes of one operand between a mean and its use: the small constant, a bound, an inverse."""
+"""Nodes of one operand between a mean and its use: adding the small constant, bounding, inverting."""
 
 SQUARES = (("pow", 1), ("square", 1), ("mul", 2))
 """Nodes, with the number of their operands, that square a tensor; the exponent of a power is a constant."""
 
 
 def with_named_norms(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
-    """Puts the nodes of each norm that is written out together: a node "rmsnorm" or "layernorm" replaces the last."""
+    """Replaces each norm that is written in elementary nodes by one node "rmsnorm" or "layernorm"."""
     by_name = {node.name: node for node in nodes}
     readers = readers_of(nodes, ())
     result, gone = {}, set[str]()
@@ -158,16 +158,16 @@ def _norm(node: Node, by_name: Mapping[str, Node]) -> tuple[Node, set[str]] | No
     return None
 
 
-# The data decide which expert of a mixture a row goes to, so a network assumes a balance. The multiply-accumulates are
-# the same for every balance; the weights of the busy experts are read, each once.
+# The data decide which expert a row goes to, so a network assumes a balance: rows spread evenly over the busy experts.
+# The multiply-accumulates are the same for every balance; the weights of each busy expert are read once.
 
 Lead = tuple[int, int]
-"""(experts at work, rows of each): the leading extents of all tensors between the choice of rows and their return."""
+"""(busy experts, rows of each): the leading extents of all tensors from the choice of rows to their return."""
 
 
 def spread_over(network: str, nodes: Sequence[Node], busy: int) -> list[Node]:
-    """The nodes of a network of this name with the rows of every mixture of experts spread evenly over so many busy
-    experts; over as many as there are experts, or rows, where these are fewer.
+    """The nodes with the rows of every mixture of experts spread evenly over `busy` experts, or over all experts or as
+    many as rows where these are fewer. `network` is the name for messages.
 
     Raises FadiffError where there is no mixture of experts (`Node.experts`), or rows do not divide evenly.
     """
@@ -188,7 +188,7 @@ def spread_over(network: str, nodes: Sequence[Node], busy: int) -> list[Node]:
             accepted = [str(count) for count in range(1, min(node.experts, rows) + 1) if not rows % count]
             raise FadiffError(f"{node.name}: busy_experts: {rows} rows do not divide evenly among {wanted} experts; "
                               f"accepted: {listed(accepted)}")
-        todo = [node.name]  # the product and all around it with its leading extents, in one piece of the graph
+        todo = [node.name]  # the product, and all nodes connected to it that have its leading extents
         found = set(todo)
         while todo:
             around = {other for other in neighbours[todo.pop()] if shapes[other][:2] == before} - found
@@ -209,6 +209,6 @@ def spread_over(network: str, nodes: Sequence[Node], busy: int) -> list[Node]:
 
 
 def balance(rows: int, busy: int, experts: int) -> str:
-    """The assumption in words, as reports print it: rows of all experts together, experts at work, and all there are.
+    """The assumption in words, from the rows of all experts together, the busy experts and all experts.
     """
     return f"{rows} rows spread evenly over {busy} of {experts} experts"

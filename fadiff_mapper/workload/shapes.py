@@ -1,7 +1,7 @@
 """Shapes of tensors: the output of a node from the tensors that it reads, and errors where these do not fit.
 
-An operator's tensors fit its problem by extent, axis by axis, except along sliding axes: the problem counts the padded
-points that its windows read (padding as data), the tensor has only the real ones, so a range of extents is accepted.
+An operator's tensors fit its problem by extent, axis by axis, except along sliding axes. There the problem counts
+padding as data, and the tensor has only the real points, so a range of extents is accepted.
 Extents of windows come from `WindowSlide.reach`.
 """
 
@@ -18,7 +18,7 @@ Operands = Sequence[Shape | None]  # shapes of the tensors that a node reads; No
 
 
 def output_shape(node: Node, operands: Operands) -> Shape | None:
-    """The stated shape of a node's output, else the one that follows from the operands; None where it is left open.
+    """The stated shape of a node's output, else the inferred shape; None where neither is known.
 
     Raises SpecError where an operand does not fit, or the stated shape contradicts them; the message names the node.
     """
@@ -44,7 +44,7 @@ def output_shape(node: Node, operands: Operands) -> Shape | None:
         agree = len(stated) >= len(inferred) and all(own in (1, whole) for whole, own in aligned)
     elif node.kind == "reduce":  # which may drop its axes
         agree = math.prod(stated) == math.prod(inferred)
-    elif node.kind == "pool":  # rounding up, or part of a window beyond the edge
+    elif node.kind == "pool":  # one more output point where the division is rounded up
         agree = len(stated) == len(inferred) and all(0 <= a - b <= 1 for a, b in zip(stated, inferred, strict=True))
     else:
         agree = stated == inferred
@@ -55,7 +55,7 @@ def output_shape(node: Node, operands: Operands) -> Shape | None:
 
 
 def _inferred_shape(node: Node, operands: Operands) -> Shape | None:
-    """The output of a node without multiply-accumulates, from its kind; None where it does not follow."""
+    """The output shape of a node without multiply-accumulates, from its kind; None where it cannot be inferred."""
     if node.kind == "join":  # axes are aligned at the last one, points of extent 1 repeated (NumPy's rule)
         shapes = [shape for shape in operands if shape is not None]
         rank = max(map(len, shapes), default=0)
@@ -81,12 +81,12 @@ def _inferred_shape(node: Node, operands: Operands) -> Shape | None:
 
 
 def possible_macs(operands: Operands, results: Operands) -> int | None:
-    """Multiply-accumulates that an operator may well have of which nothing but its tensors is known.
+    """Estimates the multiply-accumulates of an operator of which only the tensors are known.
 
-    No contraction of two tensors of a and b elements to one of c has more than sqrt(a b c) of them (the inequality of
-    Loomis and Whitney), and a matrix product has just as many. An operator that multiplies more than once has more. The
-    number counts its two largest operands (one counts twice) and all its results; results of unknown shapes count as
-    the largest operand. None where no shape of an operand is known.
+    A contraction of tensors of a and b elements to a tensor of c elements has at most sqrt(a b c) multiply-accumulates
+    (the inequality of Loomis and Whitney); a matrix product has exactly as many. An operator of several contractions
+    may have more. Here a and b are the two largest operands (a single one counts twice), and c all results together;
+    results of unknown shapes count as the largest operand. None where no shape of an operand is known.
     """
     read = sorted((math.prod(shape) for shape in operands if shape is not None), reverse=True)
     if not read:
@@ -96,7 +96,7 @@ def possible_macs(operands: Operands, results: Operands) -> int | None:
 
 
 def whole_axes(node: Node, rank: int) -> frozenset[int]:
-    """The axes, counted from 0, along which a node of kind rows or reduce needs whole rows of an operand.
+    """The axes, counted from 0, along which a node of the kind rows or reduce needs whole rows of its operand.
 
     The last axis counts where the node states none. Raises SpecError where the operand has no such axis.
     """
@@ -118,7 +118,7 @@ def _pooled(node: Node, shape: Shape) -> Shape | None:
     for extent, kernel, stride, pad, dilation in zip(shape[lead:], window.kernel, window.stride, window.pad,
                                                      window.dilation, strict=True):
         room = extent + sum(pad) - WindowSlide(kernel, stride, dilation).reach(1)
-        if room < 0 and (node.shape is None or room <= -stride):  # rounded up, a part of a window counts as one
+        if room < 0 and (node.shape is None or room <= -stride):  # rounded up, a part of a window counts as a window
             raise node.where.error(f"{node.name}: a window of {kernel} does not fit into {extent} with padding "
                                    f"{list(pad)}")
         pooled.append(room // stride + 1)
@@ -126,10 +126,10 @@ def _pooled(node: Node, shape: Shape) -> Shape | None:
 
 
 def _check_operand(node: Node, layer: Operator, dataspace: str, shape: Shape) -> None:
-    """A tensor fits a data space by its axes where these slide, else by its number of elements.
+    """Checks a tensor against a data space: axis by axis where windows slide, else by its number of elements.
 
-    Along a sliding axis the tensor, padded, must give as many outputs as the operator has: read <= padded < read +
-    stride. Where no padding is stated, any from none to a window less a point on either side is accepted.
+    Along a sliding axis the padded tensor must give as many outputs as the operator has: read <= padded < read +
+    stride. Where no padding is stated, each side may have up to a window less a point. Raises SpecError.
     """
     wanted, axes = layer.tensor_shape(dataspace), layer.view(dataspace)
     if layer.op == "gemm" or REPEAT in axes[0]:

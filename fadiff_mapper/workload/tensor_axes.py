@@ -1,10 +1,10 @@
-"""Axes of a tensor in the dimensions of the operator that it comes from.
+"""The axes of a tensor, expressed in the dimensions of the operator that computed it.
 
-Problem. Two operators can share tiles where a dimension of the consumer runs over one of the producer, through
-windows at most, and all other dimensions are there whole. Between them a tensor may be pooled, transposed,
-reshaped, cut, repeated, resized and put together with others.
+Problem. Two operators can share tiles along a dimension of the consumer that runs over a dimension of the producer, at
+most through windows; all other dimensions must be there whole. Between the operators the tensor may be pooled,
+transposed, reshaped, cut, repeated, resized and concatenated.
 
-Method. An axis is a row of pieces, major first, and the windows that slid over it since (`TensorAxis`):
+Method. An axis is a row of pieces of dimensions, major first, with the windows that slide over it (`TensorAxis`):
 
 a whole dimension         one piece:  AxisPiece("P", 112)
 a reshape                 cuts pieces up or puts them side by side (`regrouped`):
@@ -13,11 +13,11 @@ a reshape                 cuts pieces up or puts them side by side (`regrouped`)
 a transpose               moves axes
 a pool, a padding         adds a window: WindowSlide(kernel, stride, dilation, pad)
 a resizing by two         adds a window that shrinks: WindowSlide(1, 1, shrink=2)
-a slice, a concatenation  scatters the pieces (`scattered`): the axis still has points of known dimensions, in an
-                          order that no tile follows, so that these dimensions must be there whole
-a repetition              is a scattered piece among no dimension at all
+a slice, a concatenation  scatters the pieces (`scattered`): the axis still has points of known dimensions, but in an
+                          order that tiles cannot follow, so that these dimensions must be there whole
+a repetition              is a scattered piece without any dimension
 
-So an arrangement of heads, or a flattening, is followed exactly, or is known to need whole dimensions.
+So an arrangement of heads, or a flattening, is followed exactly, or its dimensions must be there whole.
 
 Worked example. A convolution writes [1, 64, 112, 112]; a max pool of 3 x 3, stride 2, padding 1 makes [1, 64, 56,
 56]; a convolution of 3 x 3, stride 2, padding 1 reads it and has P = 28 rows of outputs.
@@ -47,13 +47,13 @@ SCATTERED = "?"  # the dimension of a piece whose points follow no dimension of 
 
 @dataclass(frozen=True)
 class AxisPiece:
-    """A part of one dimension of the producer: the points 0, step, 2 * step, ... within a piece that is further out."""
+    """A part of one dimension of the producer: the points 0, step, 2 * step, ... in one step of the piece outside."""
 
     dimension: str  # the producer's dimension, `operator.REPEAT` for its runs, or `SCATTERED`
     extent: int  # number of steps
     step: int = 1  # points from one step to the next, the extent of all minor pieces of the same dimension
-    # of a scattered piece, the dimensions that its points come from, each with the length of the aligned stretches that
-    # hold them: 128 where channels are rearranged within each head of 128
+    # of a scattered piece, the dimensions of its points, each with the length of the aligned stretches within which
+    # points are rearranged: 128 where channels are rearranged within each head of 128
     among: frozenset[tuple[str, int]] = frozenset()
 
 
@@ -63,11 +63,11 @@ class TensorAxis:
 
     extent: int  # its points
     pieces: tuple[AxisPiece, ...]  # parts of the producer's dimensions, major first; none for a single point
-    slides: tuple[WindowSlide, ...] = ()  # the windows that slid over the pieces since, in order
+    slides: tuple[WindowSlide, ...] = ()  # the windows that slide over the pieces, in order
 
     @property
     def spans(self) -> frozenset[tuple[str, int]]:
-        """Each dimension behind the axis with the length of the aligned stretches that its points lie in."""
+        """Each dimension in the axis, with the length of the aligned stretches that hold the points of the axis."""
         return frozenset().union(*(piece.among if piece.dimension == SCATTERED else
                                    {(piece.dimension, piece.extent * piece.step)} for piece in self.pieces))
 
@@ -92,10 +92,10 @@ def axis_of(pieces: Sequence[AxisPiece]) -> TensorAxis:
 
 
 def merged(axes: Sequence[TensorAxis]) -> TensorAxis:
-    """The axis of a tensor that arrives over several paths, arranged or slid over differently; a single one stays.
+    """The axis of a tensor that arrives over several paths, with a different axis on each; a single axis stays.
 
-    Paths that slide over the same pieces with equal strides are behind one window that covers theirs: x and a pool of
-    x, 5 wide, are together read through the window of the pool. Others are scattered.
+    Paths with the same pieces and windows of equal strides get one window that covers all of theirs: x joined with a
+    pool of x, 5 wide, is read through the window of the pool. Other paths make a scattered axis.
     """
     if len(axes) == 1:
         return axes[0]
@@ -111,8 +111,8 @@ def merged(axes: Sequence[TensorAxis]) -> TensorAxis:
 
 
 def scattered(axes: Sequence[TensorAxis], extent: int) -> TensorAxis:
-    """An axis whose points come from points of other axes, in an order that no tile follows; from none of them where
-    they are repeated or come from elsewhere."""
+    """An axis with the points of other axes, in an order that tiles cannot follow; `axes` is empty where points are
+    repeated or come from elsewhere."""
     among = frozenset().union(*(axis.spans for axis in axes))
     return TensorAxis(extent, (AxisPiece(SCATTERED, extent, 1, among),)) if extent > 1 else TensorAxis(extent, ())
 
@@ -120,9 +120,9 @@ def scattered(axes: Sequence[TensorAxis], extent: int) -> TensorAxis:
 def regrouped(axes: Sequence[TensorAxis], shape: Shape) -> tuple[TensorAxis, ...]:
     """The axes of a reshaped tensor, one per extent: the same elements in the same order under another shape.
 
-    Stretches of axes of equal size are taken together: an axis that stays as it is keeps its windows, others are cut at
-    the new boundaries. The points of an axis behind windows are scattered then, and where the boundaries do not divide
-    the pieces, those of the whole stretch; all of them where the tensor has another number of elements than stated.
+    Old and new axes are matched in the shortest runs of equal size. An axis that is a run by itself keeps its windows.
+    The other runs are cut at the new boundaries; an axis with windows is scattered then, and the whole run is scattered
+    where boundaries do not divide its pieces. Every axis is scattered where the numbers of elements differ.
     """
     if math.prod(axis.extent for axis in axes) != math.prod(shape):
         return tuple(scattered(axes, extent) for extent in shape)
@@ -136,7 +136,7 @@ def regrouped(axes: Sequence[TensorAxis], shape: Shape) -> tuple[TensorAxis, ...
 
 
 def _cut(axes: Sequence[TensorAxis], shape: Sequence[int]) -> list[TensorAxis]:
-    """The pieces of several axes as axes of these extents."""
+    """The pieces of several axes, cut into axes of these extents."""
     pieces = [piece for axis in axes for piece in (scattered([axis], axis.extent) if axis.slides else axis).pieces]
     result = []
     for extent in reversed(shape):  # from the minor end, where a boundary falls at a multiple

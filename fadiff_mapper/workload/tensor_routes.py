@@ -1,25 +1,25 @@
-"""Routes of tensors: the way from the operator that wrote a tensor, and its axes after each node in between.
+"""Routes of tensors: the nodes from an operator to a tensor, and the axes of the tensor after each node.
 
-Every tensor has one route, from the operator that is ready last: where tensors are joined, only its tiles can arrive
-just in time, so the routes of the others end there (`Route.joins` names the tensors that they bring). Nodes act on axes
-by their kind (`node.KINDS`): pools add windows, softmax and its like ask for whole rows, reshapes regroup pieces. A
-tensor may come back to itself over several paths (x * sigmoid(x), x / mean(x), rotated halves): the paths merge axis by
-axis. A route with an obstacle goes on, so that links can name it.
+Every tensor has one route. Where tensors are joined, only tiles of the operator that is ready last can arrive just in
+time: its route goes on, the routes of the other operands end (`Route.joins` names these operands). Nodes change axes by
+their kind (`node.KINDS`): pools add windows, softmax and similar nodes need whole rows, reshapes regroup pieces. The
+paths of a tensor that is joined with itself (x * sigmoid(x), x / mean(x), rotated halves) merge axis by axis. A route
+with an obstacle goes on, so that links can name the obstacle.
 
-Most nodes that pick, repeat or put together elements (kind opaque) leave all axes but one as they are. Tiles along the
-others pass; along that one they pass where windows describe the points that are read, else its dimensions are whole.
+Most nodes that pick, repeat or concatenate elements (kind opaque) change only one axis. Tiles pass along all other
+axes. Along this axis they pass where windows describe the points that are read, else its dimensions must be whole.
 
-    concat    the axis along which tensors are put together is scattered among all that come from the producer; the
-              fraction of its points produced by other tensors is `Route.elsewhere`
-    slice     the axis of which a part is taken is scattered: the producer computes all of it. Where several tensors
-              lie along that axis, the places that are taken must be stated
-    pad       a window of one point with padding where the node says how many zeros come before, else scattered
-    resize    a window that shrinks where the node states its interpolation, else scattered
-    expand    an axis of one point that is repeated is scattered among nothing; one of more points among itself
-    gather    picks along the axes that it states, which are scattered; without any, elements are picked by an index
-              that is computed, and nothing is known
-    scatter   where the places of an axis are stated that another tensor takes, that axis is scattered among both
-    interleave  several tensors whose points take turns along some axes, which are scattered
+    concat    the concatenated axis is scattered among all operands from the producer; the fraction of its points that
+              other tensors produce is `Route.elsewhere`
+    slice     the cut axis is scattered, and the producer computes all of it. Where several tensors are concatenated
+              along this axis, the node must state the places that it takes
+    pad       a window of one point with padding, if the node states the zeros in front; else scattered
+    resize    a window that shrinks, if the node states its interpolation; else scattered
+    expand    a repeated axis of one point is scattered without dimensions; an axis of more points among its own
+    gather    the axes that it states are scattered; without stated axes a computed index picks elements, and no tile
+              is followed
+    scatter   the axis in which another tensor replaces stated places is scattered among both tensors
+    interleave  the axes along which points of several tensors alternate are scattered
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Obstacle:
     """The reason why two operators cannot share tiles."""
 
     name: str  # a key of `OBSTACLES`
-    sentence: str  # the same for a reader, with the node at fault
+    sentence: str  # the obstacle in words, with its node
 
 
 OBSTACLES = {
@@ -87,17 +87,17 @@ class Route:
     through: tuple[str, ...] = ()  # nodes passed, in topological order
     joins: tuple[str, ...] = ()  # other tensors joined on the way
     whole: frozenset[tuple[str, int]] = frozenset()  # aligned stretches (dimension, length) that a tile covers whole
-    elsewhere: Fraction = Fraction(0)  # the fraction of the elements produced by other tensors, as of a concatenation
+    elsewhere: Fraction = Fraction(0)  # fraction of the elements that other tensors produce, as in a concatenation
     obstacle: Obstacle | None = None  # the first obstacle on the way, if any
-    own: Origins | None = field(default=None, compare=False, repr=False)  # elements of the producer; None: not known
+    own: Origins | None = field(default=None, compare=False, repr=False)  # the producer's elements; None: not known
 
 
 Operand = tuple[Route | None, Shape | None]
-"""An operand of a node: its route, None where it comes from elsewhere, and its shape, None where that is not known."""
+"""An operand of a node: its route, None where no operator precedes it, and its shape, None where it is not known."""
 
 
 def routes(nodes: Sequence[Node]) -> dict[str, Route]:
-    """The routes of all tensors that come from some operator, by the tensors' names.
+    """The routes of all tensors that an operator precedes, by name of the tensor.
 
     `nodes` are in topological order, with shapes.
     """
@@ -119,12 +119,12 @@ def routes(nodes: Sequence[Node]) -> dict[str, Route]:
 
 
 def _blocked(route: Route, name: str, detail: str) -> Route:
-    """The same route with an obstacle at some node; the first one stays."""
+    """The route with an obstacle, unless it has one already; `detail` names the node."""
     return replace(route, axes=None, obstacle=route.obstacle or Obstacle(name, f"{detail}: {OBSTACLES[name]}"))
 
 
 def _refused(route: Route, name: str, node: Node) -> Route:
-    """The same, with the operation of the node."""
+    """The route with an obstacle at a node, which is named with its operation."""
     return _blocked(route, name, f"{node.name} ({node.what or node.op})")
 
 
@@ -177,7 +177,7 @@ def _route_behind(node: Node, before: Mapping[str, Route], shapes: Mapping[str, 
 
 
 def _of_origins(route: Route, own: Origins) -> Route:
-    """The route with its own elements, and the part that the others make up."""
+    """The route with these origins, and the fraction `elsewhere` that follows from them."""
     return replace(route, own=own, elsewhere=origins.share_from_elsewhere(own))
 
 
@@ -191,10 +191,10 @@ def _reshaped(route: Route, shape: Shape | None) -> Route:
 
 
 def _joined(route: Route, shape: Shape, operands: Sequence[Operand]) -> Route:
-    """The route behind a node that joins its operands point by point, over one path or several.
+    """The route behind a node that joins its operands point by point, where one or several operands have routes.
 
-    Along an axis on which the operand is repeated, the result is as long as a tensor from elsewhere: it brings all the
-    elements, of which the operand is a factor or summand.
+    Where the operand is repeated along an axis, another tensor has all points of the result: then all elements count as
+    produced elsewhere, and the operand is only a factor or summand of each.
     """
     paths = [path for path, _ in operands if path is not None]
     by_itself = len(paths) == len(operands) and math.prod(shape) == max(math.prod(each or ()) for _, each in operands)
@@ -238,7 +238,7 @@ def _pooled(route: Route, node: Node, shape: Shape, before: Axes) -> Route:
 
 
 NOT_FOLLOWED = {"scatter": "placed", "sort": "sorted", "recurrence": "in_turn", "other": "untold"}
-"""Nodes of the kind opaque that are not followed -> the obstacle that they are."""
+"""Operations of the kind opaque through which no tile is followed -> name of the obstacle."""
 
 
 def _picked(route: Route, node: Node, shape: Shape, operands: Sequence[Operand]) -> Route:
@@ -255,7 +255,7 @@ def _picked(route: Route, node: Node, shape: Shape, operands: Sequence[Operand])
         return _repeated(route, node, shape, path)
     if any(not 0 <= axis < len(axes) for axis in node.axes):
         return _refused(route, "untold", node)
-    if node.op == "slice" and len(axes) == len(shape) + 1 and len(node.axes) == 1:  # a point of an axis, which ends
+    if node.op == "slice" and len(axes) == len(shape) + 1 and len(node.axes) == 1:  # one point; the axis is dropped
         (gone,) = node.axes
         own = None if own is None else origins.taken(own, gone, _places(node, gone, 1))
         return _found(route, node, axes[:gone] + axes[gone + 1:], axes[gone:gone + 1],
@@ -280,8 +280,8 @@ def _picked(route: Route, node: Node, shape: Shape, operands: Sequence[Operand])
 
 def _found(route: Route, node: Node, axes: Iterable[TensorAxis], whole: Iterable[TensorAxis], own: Origins | None,
            before: Fraction, elsewhere: Fraction = Fraction(0)) -> Route:
-    """The route with these axes, and the dimensions behind others whole. Where the places of the producer's elements
-    are not known, no element may come from elsewhere `before` the node, and the fraction `elsewhere` does behind it."""
+    """The route with these axes; dimensions of the axes in `whole` must be whole. Without known origins `own`, any part
+    from elsewhere `before` the node is an obstacle, and behind the node this part is `elsewhere`."""
     if own is None and before:
         return _refused(route, "mixed", node)
     route = replace(route, axes=tuple(axes), whole=route.whole.union(*(axis.spans for axis in whole)), own=None,
@@ -290,7 +290,7 @@ def _found(route: Route, node: Node, axes: Iterable[TensorAxis], whole: Iterable
 
 
 def _places(node: Node, axis: int, extent: int) -> range | None:
-    """The places along an axis that a slice takes or a scatter gives, None where it does not state them."""
+    """The places along an axis that a slice reads or a scatter writes; None where the node does not state them."""
     if node.op not in ("slice", "scatter") or node.window is None or axis not in node.axes:
         return None
     index = node.axes.index(axis)
@@ -301,7 +301,7 @@ def _places(node: Node, axis: int, extent: int) -> range | None:
 
 
 def _window(node: Node, index: int, axis: TensorAxis, extent: int) -> WindowSlide | None:
-    """The window through which a padded or resized axis is read; None where the node does not say, or none can."""
+    """The window through which a padded or resized axis is read; None where there is none, or the node states none."""
     if len(axis.pieces) != 1 or axis.pieces[0].dimension == SCATTERED or node.window is None:
         return None
     if node.op == "pad" and index in node.axes and len(node.window.pad) == len(node.axes):
@@ -313,7 +313,7 @@ def _window(node: Node, index: int, axis: TensorAxis, extent: int) -> WindowSlid
 
 
 def _repeated(route: Route, node: Node, shape: Shape, path: Route) -> Route:
-    """Axes aligned at the last one; axes of one point are repeated."""
+    """The route behind an expand: axes are aligned at the last one, and axes of one point are repeated."""
     axes = path.axes or ()
     lead = len(shape) - len(axes)
     if lead < 0:
@@ -328,14 +328,14 @@ def _repeated(route: Route, node: Node, shape: Shape, path: Route) -> Route:
 
 
 def _merged(axes: Sequence[Axes], shape: Shape, along: Sequence[int]) -> list[TensorAxis]:
-    """The axes of several tensors of one rank as those of one, which are scattered where these are put together."""
+    """The axes of several tensors with equal numbers of axes merged into one tensor's; scattered along some axes."""
     columns = [list(dict.fromkeys(column)) for column in zip(*axes, strict=True)]
     return [scattered(column, extent) if index in along else merged(column)
             for index, (column, extent) in enumerate(zip(columns, shape, strict=True))]
 
 
 def _put_together(route: Route, node: Node, shape: Shape, operands: Sequence[Operand]) -> Route:
-    """Tensors one behind the other along one axis, or as the points of a new one; or in turn, along any axes."""
+    """The route behind a concat along an axis or a new axis, or an interleave along any axes."""
     if any(path is not None and len(path.axes or ()) + 1 == len(shape) for path, _ in operands):
         if len(node.axes) != 1 or not 0 <= node.axes[0] < len(shape):
             return _refused(route, "untold", node)
@@ -364,7 +364,7 @@ def _put_together(route: Route, node: Node, shape: Shape, operands: Sequence[Ope
 
 
 def _overwritten(route: Route, node: Node, shape: Shape, operands: Sequence[Operand]) -> Route:
-    """A tensor, stretches of one axis of which come from another one; either may be a constant, and no operand."""
+    """The route behind a scatter that replaces places of one axis; either tensor may be a constant, and no operand."""
     (along,) = node.axes
     parts = [operand for operand in operands if operand[1] != shape]
     bases = [operand for operand in operands if operand[1] == shape]
@@ -374,7 +374,7 @@ def _overwritten(route: Route, node: Node, shape: Shape, operands: Sequence[Oper
                           if index != along):
         return _refused(route, "untold", node)
 
-    def made(operand: Sequence[Operand]) -> Origins | None:  # a constant is fetched by nobody, and counts as own
+    def made(operand: Sequence[Operand]) -> Origins | None:  # a constant counts as own, as no tensor is fetched for it
         everything = origins.all_own(len(shape))
         return everything if not operand else everything & False if operand[0][0] is None else operand[0][0].own
     base, part = made(bases), made(parts)

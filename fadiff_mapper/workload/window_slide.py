@@ -18,22 +18,22 @@ Points = TypeVar("Points", int, np.ndarray)  # a number of points, or an array o
 class WindowSlide:
     """A window that slides over one axis.
 
-    Points [a, b) of the output read the input points from block * floor((a * stride - pad) / shrink) up to, and
-    without, block * ceil((a * stride - pad + span) / shrink), where
+    Points [a, b) of the output read the input points from block * floor((a * stride - pad) / shrink) up to, excluding,
+    block * ceil((a * stride - pad + span) / shrink), where
     span = (b - a - 1) * stride + (kernel - 1) * dilation + 1."""
 
     kernel: int  # input points that one output point covers
     stride: int  # input points from one output point to the next
     dilation: int = 1  # input points from one covered point to the next
-    pad: int = 0  # points before the first input that the first output covers, too
-    shrink: int = 1  # output points of each input point, as behind a resizing; of minor axes, their extent
-    block: int = 1  # adjacent points that count as one input point, as the rows of a strip of windows do
+    pad: int = 0  # padding points in front of the first input point
+    shrink: int = 1  # output points per input point, as behind a resizing; for merged minor axes, their extent
+    block: int = 1  # adjacent input points that count as one, such as the rows of a strip of windows
 
     def reach(self, points: Points) -> Points:
         """Input points from the first to the last one under `points` adjacent outputs: Timeloop's extent of a rank.
 
-        1 + stride * (points - 1) + dilation * (kernel - 1); elementwise for an array. With `shrink`, the most of any
-        `points` adjacent outputs that start at a multiple of it.
+        1 + stride * (points - 1) + dilation * (kernel - 1); elementwise for an array. With `shrink`, the largest number
+        for outputs that start at a multiple of `shrink`.
         """
         reach = (points - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
         if self.shrink == self.block == 1:
@@ -42,7 +42,7 @@ class WindowSlide:
         return -(-(reach + ahead) // self.shrink) * self.block
 
     def read(self, points: range) -> range:
-        """The input points that some adjacent outputs read, those before and behind the axis (padding) among them."""
+        """The input points that some adjacent outputs read, padding in front of and behind the axis included."""
         if not len(points):
             return range(0)
         start = points.start * self.stride - self.pad
@@ -56,7 +56,7 @@ class WindowSlide:
 
     @property
     def ahead(self) -> int:
-        """Points before the first input point that the first output covers, too."""
+        """Padding points that the first output reads in front of the first input point."""
         return -self.read(range(1)).start
 
     @property
@@ -66,11 +66,11 @@ class WindowSlide:
 
 
 def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
-    """The window, without dilation, that reaches as far as several windows in a row.
+    """One window, without dilation, that reaches as far as several windows in a row.
 
-    Windows come in the order in which they were applied, from the producer's axis on. Returns a window from the
-    producer's points to the last window's outputs. Its `reach`, stride and padding are exact; the points that it covers
-    in between may be more where strides exceed kernels.
+    Windows come in the order from the producer to the consumer. The result reads the producer's points for outputs of
+    the last window. Its `reach`, stride and padding are exact; where strides exceed kernels it may cover more points
+    in between.
     """
     whole = WindowSlide(1, 1)
     for slide in slides:
@@ -85,8 +85,8 @@ def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
 
 
 def composable(slides: Sequence[WindowSlide]) -> bool:
-    """True if `composed` can put these windows together: one that shrinks comes behind windows of one point only, one
-    that counts blocks comes first."""
+    """True if `composed` can combine these windows: before a window that shrinks, all windows have one point; a window
+    with blocks is the first."""
     moved = [(slide.kernel, slide.stride, slide.block) != (1, 1, 1) for slide in slides]
     return all((slide.shrink == 1 or not any(moved[:index])) and (slide.block == 1 or not index)
                for index, slide in enumerate(slides))

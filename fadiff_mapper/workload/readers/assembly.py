@@ -1,14 +1,13 @@
-"""Builds nodes from the operators of a framework: matrix products and attention as operators of ours.
+"""Builds nodes from the operators of a framework, here matrix products, einsums and attention.
 
-An `Assembly` collects nodes while a reader walks its framework's graph; a `Tensor` is a value that flows between them,
-a `Call` an operator of the framework on such values. Frameworks differ only in names and attributes, which the readers
-resolve; shapes, templates and the reshapes around an operator are made here, once for all. Constants (weights, and all
-that is computed from them) have no node: an operator's data space that is a constant is no operand in the graph.
-Convolutions and recurrent layers are in `convolutions`.
+An `Assembly` collects nodes while a reader walks its framework's graph. A `Tensor` is a value that flows between nodes,
+a `Call` a call of a framework's operator on such values. Frameworks differ only in names and attributes, which the
+readers resolve; shapes, templates and the reshapes around an operator are made here for all frameworks. Constants
+(weights, and values computed from them) have no node: an operator's data space that is a constant is no operand in the
+graph. Convolutions and recurrent layers are in `convolutions`.
 
-The functions that add nodes take the network under construction, a name for the nodes, the values that are read, and
-the shape of the result, which they return. Names are made unique; factors of a product that do not fit are a SpecError.
-"""
+Functions that add nodes take the network under construction, a name for the nodes, the values that are read, and the
+shape of the result, and return the result. Names are made unique. Factors that do not fit are a SpecError."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ Meaning = TypeVar("Meaning")
 
 
 def by_name(table: Mapping[Meaning, str]) -> dict[str, Meaning]:
-    """A table of meanings -> an operator's names in a framework, as name -> meaning."""
+    """Turns a table of meaning -> framework's names, separated by blanks, into name -> meaning."""
     return {name: meaning for meaning, names in table.items() for name in names.split()}
 
 
@@ -42,7 +41,7 @@ class Tensor:
     shape: Shape  # its extents; empty where they are not known
     node: str | None = None  # the node that writes it; None for weights and other constants
     known: bool = True  # false where the shape is not known
-    picked_from: int = 0  # for matrices that a computed index picks among constant ones, the number of these: experts
+    picked_from: int = 0  # for weights that a computed index picks from constant matrices, their number (experts)
 
     @property
     def constant(self) -> bool:
@@ -56,17 +55,17 @@ class Assembly:
 
     where: Where  # place in the source of the nodes that are added next, for messages
     nodes: list[Node] = field(default_factory=list)  # the nodes so far, in the order in which they were added
-    taken: dict[str, int] = field(default_factory=dict)  # name -> times that it was asked for
+    taken: dict[str, int] = field(default_factory=dict)  # name -> number of nodes that asked for it
     folded: list[Folded] = field(default_factory=list)  # operators with multiply-accumulates that read only constants
     summing: set[str] = field(default_factory=set)  # nodes that are no reduction or pool, but sum elements
-    busy_experts: int | None = None  # experts over which rows are spread, None for all
-    # Where operators take over the framework's types: node -> bits of an element of its output; else None
+    busy_experts: int | None = None  # experts over which rows are spread; None for all
+    # Node -> bits of an element of its output; None where the framework's types do not count
     types: dict[str, int] | None = None
     constant_bits: int = 0  # of the call whose nodes are added next, bits of its constants; 0 where not known
     made_bits: int = 0  # bits of its result
 
     def put(self, node: Node) -> Tensor:
-        """Adds a node, with a number behind its name where that is taken already, and returns its output."""
+        """Adds a node, with a number behind its name if the name is taken, and returns its output."""
         name = node.name
         while name in self.taken:
             self.taken[node.name] += 1
@@ -104,9 +103,9 @@ class Assembly:
                 macs: int | None = None, possible: int | None = None) -> list[Tensor]:
         """Adds a node for each result of an operation that is not understood, the first with all multiply-accumulates.
 
-        Constants among the operands are no inputs of the nodes; extents in `shapes` are None where they are not known.
-        Where its multiply-accumulates `macs` are not known, `possible` says how many it may well have, by default the
-        number of one product of its tensors.
+        Constants among the operands are no inputs of the nodes; a shape is None where it is not known. Where the
+        multiply-accumulates `macs` are not known, `possible` estimates them, by default as one product of the
+        operation's tensors.
         """
         inputs = tuple(t.node for t in operands if t.node)
         if macs is None and possible is None:
@@ -116,13 +115,13 @@ class Assembly:
                 for index, shape in enumerate(shapes)]
 
     def note_folded(self, name: str, what: str, macs: int) -> None:
-        """Notes an operator that reads only constants, unless it has no multiply-accumulates."""
+        """Notes an operator that reads only constants, if it has multiply-accumulates."""
         if macs:
             self.folded.append(Folded(name, what, macs))
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the nodes so far, those included that are known of nodes not understood."""
+        """Multiply-accumulates of the nodes so far, with the known ones of nodes that are not understood."""
         return sum(node.layer.macs if node.layer else node.macs or 0 for node in self.nodes)
 
     def reshape(self, name: str, x: Tensor, shape: Shape) -> Tensor:
@@ -158,7 +157,7 @@ class Call:
 
     @property
     def ended(self) -> str:
-        """The end of a message on a shape that is not known."""
+        """The end of a message on an unknown shape: the reason, if the reader knows one."""
         return ""
 
     @property
@@ -176,7 +175,7 @@ class Call:
 
     @property
     def constants(self) -> list[Tensor]:
-        """The results as values that carry no data on."""
+        """The results as constants, for results without data for later nodes."""
         return [Tensor(shape or ()) for shape in self.outs]
 
     @property
@@ -206,8 +205,8 @@ class Call:
         return self.to.unknown(self.name, self.operator, self.tensors, self.outs[:1], macs)[0]
 
     def pointwise(self, op: str) -> Tensor:
-        """Points of one tensor by themselves, or of several tensors joined; constants (scales, zero points of integers)
-        count only where the operation itself joins."""
+        """Adds a node that works point by point on one tensor, or joins several; constants (scales, zero points of
+        integers) count only where the operation itself joins."""
         if KIND[op] == "join":
             return self.node(op, self.tensors)
         read = [tensor for tensor in self.tensors if tensor.node]
@@ -219,14 +218,14 @@ class Call:
         return product(self.to, self.name, a, b, self.out)
 
     def packed_product(self) -> Tensor:
-        """A product with weights whose words hold several numbers each; the output says how many columns they have."""
+        """A product with packed weights, several numbers in a word; the output's shape gives their columns."""
         x, packed = self.operand(0), self.operand(1)
         shape = (x.shape[-1], self.out[-1])
         return self.product(x, Tensor(shape) if packed.constant else self.to.node(
             f"{self.name}.unpacked", "other", [packed], shape, what="unpacked weights"))
 
     def plus(self, result: Tensor, other: Tensor | None) -> Tensor:
-        """A result with a tensor added to it, where there is one that is no constant."""
+        """A result plus another tensor; the result itself where this is missing or a constant."""
         return result if other is None or other.constant else self.to.node(
             f"{self.name}.add", "add", [result, other], self.out)
 
@@ -235,9 +234,9 @@ def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape) -> Tens
     """Adds a product of a [..., n, k] and b [..., k, m]; a vector [k] counts as a matrix of one row or column.
 
     Returns:
-        The output of one product over all rows where `b` is one matrix, else of a product repeated over the batch, for
-        which operands that the batch shares are expanded. A constant on the left is swapped with the data on the right,
-        since the template's weights are the right factor: a b is the transpose of (b transposed) (a transposed).
+        The output of one product over all rows where `b` is one matrix. Else a product is repeated over the batch, and
+        operands that the batch shares are expanded. A constant `a` becomes the right factor, which is the template's
+        weights: a b is the transpose of (b transposed) (a transposed).
     """
     if not a.shape or not b.shape or a.shape[-1] != b.shape[max(len(b.shape) - 2, 0)]:
         raise to.where.error(f"a product of {list(a.shape)} and {list(b.shape)}", "[..., n, k] and [..., k, m]")
@@ -269,11 +268,11 @@ def linear(to: Assembly, name: str, x: Tensor, weight: Tensor) -> Tensor:
 
 def attention(to: Assembly, name: str, operands: Sequence[Tensor], mask: Tensor | None, shape: Shape,
               causal: bool = False) -> Tensor:
-    """Adds softmax(q k^T + mask) v: two products, and whole rows in between.
+    """Adds softmax(q k^T + mask) v: two products with a softmax in between.
 
-    Queries, keys and values are [..., heads, tokens, size]; fewer heads of keys and values than of queries are shared
-    among these, which `rewrites.with_shared_operands` makes rows of one product. A constant mask adds no node. `shape`
-    has the extents of the output; `causal` is whether no query sees the keys behind its own.
+    Queries, keys and values are [..., heads, tokens, size]. Several heads of queries may share a head of keys and
+    values; `rewrites.with_shared_operands` makes them rows of one product. A constant mask adds no node. `shape` has
+    the extents of the output; `causal`: whether each query sees only the keys up to its own position.
     """
     q, k, v = operands
     heads = q.shape[:-2]
@@ -298,17 +297,17 @@ def for_heads(to: Assembly, name: str, t: Tensor, heads: Shape) -> Tensor:
 
 
 def fourier_macs(points: int, rows: int, real: bool) -> int:
-    """Multiply-accumulates of fast Fourier transforms of so many points each; real ones have a real signal or result.
+    """Multiply-accumulates of `rows` fast Fourier transforms of so many points; `real`: of a real signal or result.
 
-    Those of radix 2 (Cooley and Tukey): points / 2 * log2(points) complex products of four multiplications each, of
-    real signals half as many; log2 is rounded up where there is no such radix.
+    Radix 2 (Cooley and Tukey) takes points / 2 * log2(points) complex products of four multiplications each, half as
+    many for real signals; log2 is rounded up where points are no power of two.
     """
     return rows * points * (points - 1).bit_length() * (1 if real else 2)
 
 
-# Nodes that pick, pad or resize elements state the details that `tensor_routes` needs: the place of a slice, the
-# zeros before a padded axis, the interpolation of a resizing. A slice states its place as the window of one point
-# through which it reads: negative padding, and a stride.
+# Nodes that pick, pad or resize elements state the details that `tensor_routes` needs: the position of a slice, the
+# zeros in front of a padded axis, the interpolation of a resizing. The position of a slice is stated as a window of one
+# point with a stride and negative padding.
 
 class Details(TypedDict, total=False):
     """Fields of a `Node` of the kind "opaque"."""
@@ -318,8 +317,8 @@ class Details(TypedDict, total=False):
 
 
 def taken(before: Shape, axis: int, start: Any, step: Any) -> Details:
-    """A part of one axis of a tensor: from a point on (None: 0; negative ones count from the end), by steps (None: 1).
-    The axis and the window; the axis without one where start and step are no numbers, or the step leads back."""
+    """Details of a slice of one axis, from the point `start` on (None: 0; negative: from the end), in steps (None: 1).
+    There is no window where start and step are no numbers, or the step is not positive."""
     first, apart = 0 if start is None else start, 1 if step is None else step
     if type(first) is not int or type(apart) is not int or apart < 1:
         return {"axes": (axis,)}
@@ -328,7 +327,7 @@ def taken(before: Shape, axis: int, start: Any, step: Any) -> Details:
 
 
 def padding(rank: int, pads: Sequence[tuple[int, int]]) -> Details:
-    """Zeros (before, after) the last axes of a tensor; no details where points are taken away instead."""
+    """Details of zeros (before, after) along the last axes of a tensor; empty where a padding is negative."""
     if not pads or any(min(pair) < 0 for pair in pads):
         return {}
     ones = (1,) * len(pads)
@@ -336,16 +335,16 @@ def padding(rank: int, pads: Sequence[tuple[int, int]]) -> Details:
 
 
 def nearest(sliding: int) -> Details:
-    """A resizing in which every point is a copy of one point, over so many trailing axes."""
+    """Details of a resizing over so many trailing axes in which every output point copies one input point."""
     ones = (1,) * sliding
     return {"window": Window(ones, ones, ((0, 0),) * sliding, ones)}
 
 
 def bilinear(before: Shape, after: Shape) -> Details:
-    """A resizing between the two nearest points along the last two axes, with corners that are not aligned.
+    """Details of a bilinear resizing along the last two axes, with corners that are not aligned.
 
     Point i of an axis that grows f times lies at (i + 1/2) / f - 1/2; for even f its two neighbours are the points that
-    the window from i - f/2 to i + f/2 touches. Other factors have no such window.
+    the window from i - f/2 to i + f/2 touches. Other factors give no details.
     """
     factors = [b // a if a and b % a == 0 else 1 for a, b in zip(before[-2:], after[-2:], strict=True)]
     if any(factor % 2 for factor in factors):
@@ -356,7 +355,7 @@ def bilinear(before: Shape, after: Shape) -> Details:
 
 
 def axis_of(dim: Any, rank: int) -> int:
-    """An axis counted from 0; the first where none is stated."""
+    """An axis counted from 0; axis 0 where none is stated."""
     return (dim if isinstance(dim, int) else 0) % rank
 
 
@@ -366,16 +365,16 @@ Term: TypeAlias = tuple[str, ...]  # letters of a tensor's axes; under dots "1",
 
 
 def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], shape: Shape) -> Tensor:
-    """Adds the products of an einsum, such as "bid,bjd->bij", with an output or without; dots mean any leading axes.
+    """Adds the products of an einsum, such as "bid,bjd->bij"; the output may be implicit, dots mean any leading axes.
 
-    There is a product for each tensor behind the first: repeated over the letters that both factors and what follows
-    have, or a join where no letter is summed. Letters of only one tensor are summed before. Raises SpecError if the
-    equation does not fit the tensors.
+    Each tensor behind the first adds a product, repeated over the letters that both factors have and that later
+    products or the output need. It is a join where no letter is summed. Letters of only one tensor are summed before.
+    Raises SpecError if the equation does not fit the tensors.
     """
     terms, out = _terms(to, equation, tensors)
     extents: dict[str, int] = {}
     for term, tensor in zip(terms, tensors, strict=True):
-        for letter, size in zip(term, tensor.shape, strict=True):  # a single point is repeated
+        for letter, size in zip(term, tensor.shape, strict=True):  # extent 1 is repeated
             if 1 < extents.setdefault(letter, size) != size > 1:
                 raise to.where.error(f"an einsum of which {letter} has {extents[letter]} and {size} points",
                                      "one extent for each letter")
@@ -393,7 +392,7 @@ def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], sh
 
 def _own(to: Assembly, name: str, x: Tensor, term: Term, extents: dict[str, int],
          needed: set[str]) -> tuple[Tensor, Term]:
-    """A tensor without axes that are repeated (a single point), occur twice, or that nothing else needs."""
+    """A tensor without axes of extent 1 that are repeated, repeated letters, and letters not in `needed`."""
     once = tuple(dict.fromkeys(term))
     if len(once) < len(term):
         shape = tuple(x.shape[term.index(letter)] for letter in once)
@@ -411,7 +410,7 @@ def _own(to: Assembly, name: str, x: Tensor, term: Term, extents: dict[str, int]
 
 def _contraction(to: Assembly, name: str, left: tuple[Tensor, Term], right: tuple[Tensor, Term],
                  extents: dict[str, int], needed: set[str]) -> tuple[Tensor, Term]:
-    """The product of two tensors, summed over the letters that both have and nothing else needs."""
+    """The product of two tensors, summed over the letters that both have and that are not in `needed`."""
     (first, a), (second, b) = left, right
     shared = [letter for letter in a if letter in b and letter in needed]
     summed = [letter for letter in a if letter in b and letter not in needed]
@@ -459,8 +458,8 @@ def _terms(to: Assembly, equation: str, tensors: Sequence[Tensor]) -> tuple[list
     return terms, output
 
 
-# A tensor of complex numbers counts each as one element. Seen as pairs it has an axis of two more, behind all others;
-# between the two views, tiles pass along all other axes, by whole pairs.
+# A tensor of complex numbers has one element for each. Seen as pairs, it has a further last axis of extent 2. Between
+# the two views, tiles pass along all other axes.
 #
 # A complex product is an einsum of real numbers, with four multiply-accumulates for each complex one. The right
 # factor becomes a matrix of 2 x 2 for each number, (re, im; -im, re), so that
@@ -468,7 +467,7 @@ def _terms(to: Assembly, equation: str, tensors: Sequence[Tensor]) -> tuple[list
 # sum_k x[n, k] w[k, m]    is    sum_(k, y) x[n, k, y] w[k, y, m, z]    with y and z over real and imaginary parts
 
 def as_pairs(to: Assembly, name: str, x: Tensor, axes: int = 1) -> Tensor:
-    """Complex numbers [...] as real ones [..., 2]; with two such axes a matrix of each number."""
+    """Complex numbers [...] as real numbers [..., 2], or with two `axes` as a 2 x 2 matrix each, [..., 2, 2]."""
     apart = to.reshape(f"{name}.apart", x, (*x.shape, *(1,) * axes))
     return to.expand(name, apart, (*x.shape, *(2,) * axes))
 
@@ -480,7 +479,7 @@ def as_complex(to: Assembly, name: str, x: Tensor) -> Tensor:
 
 
 def complex_einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], shape: Shape) -> Tensor:
-    """Adds the products of an einsum of complex tensors, as `einsum` does of real ones; the equation has an output."""
+    """Adds the products of an einsum of complex tensors, like `einsum`; the equation must state its output."""
     free = [letter for letter in string.ascii_uppercase + string.ascii_lowercase if letter not in equation]
     stated, _, out = equation.partition("->")
     first, *others = stated.split(",")
@@ -494,36 +493,36 @@ def complex_einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Ten
 # Problem. `(x[:, None] * w).sum(-1)` is the matrix product x w^T. As a join and a reduction it would cost nothing in
 # a plan, and its multiply-accumulates would count nowhere.
 #
-# Method. A sum or mean over axes along which both factors of a multiplication have several points is an einsum of
-# them; the mean may be a pool whose window covers the axes.
+# Method. A sum or mean of a product, over axes along which both factors have several points, is an einsum of the
+# factors. The mean may be a pool whose window covers the axes.
 #
 # a factor is a constant                     an operator: the constant is its weights
 # each factor is repeated for the other      an operator: x[n, 1, k] y[1, m, k], summed over k
-# one is repeated (as the weights of parts   the join and the reduction as written, which take no more steps than
-#   w[n, k, 1] of y[n, k, m])                the larger factor has points; `Node.macs` names their number
-# none is (the squared lengths of rows)      the same, unnamed: a reduction
+# only one factor is repeated (weights       the join and the reduction as written, with no more multiply-accumulates
+#   w[n, k, 1] of y[n, k, m])                than the larger factor has points; `Node.macs` has their number
+# no factor is (squared lengths of rows)     the join and the reduction as written, without `Node.macs`
 #
 # Any other join of all pairs (the distances of rows, `(x[:, None] - y).pow(2).sum(-1)`) may reach a sum in many ways:
-# over nodes of one operand and joins with smaller tensors, rearranged, cut and put together. Where nothing else reads
-# what lies on the way, the node that sums is not understood, with one multiply-accumulate for each point of the joins
-# behind it, each counted once. So sum
+# over nodes of one operand and joins with smaller tensors, rearranged, cut and concatenated. Where no other node reads
+# the tensors on the way, the summing node is not understood, with one multiply-accumulate for each point of the joins
+# before it, each counted once. Summing nodes are
 #
 # reductions, pools, running sums            and the nodes of `Assembly.summing`, such as a scatter that adds
 # a sum or difference of several parts       of one join: its 64 columns, added
 # a sum or difference of several joins       that multiply: the 64 outer products of a matrix product
 
 def recognise_products(to: Assembly, outputs: Sequence[str]) -> None:
-    """Replaces sums of products in a complete network, which returns the nodes of these names."""
+    """Replaces sums of products in a complete network by operators; `outputs` are the names of its outputs."""
     by_name = {node.name: node for node in to.nodes}
     summing = to.summing | {node.name for node in to.nodes if node.kind in ("reduce", "pool") or node.op == "cumsum"}
     readers = Counter(name for node in to.nodes for name in set(node.inputs)) + Counter(outputs)
     read_whole = {*outputs, *(name for node in to.nodes if node.op != "slice" and node.name not in summing
-                              for name in node.inputs if readers[name] > 1)}  # and by another node, too
+                              for name in node.inputs if readers[name] > 1)}  # by several nodes
     products: dict[str, tuple[Node, list[Tensor]]] = {}
     named: dict[str, Node] = {}
     least: dict[str, float] = {}  # node -> the fewest points on the way to it over nodes of one operand
-    pairs: dict[str, Node] = {}   # node -> a join of all pairs whose points it has, be it rearranged or cut
-    counted: set[str] = set()     # nodes behind those that are named
+    pairs: dict[str, Node] = {}   # node -> the join of all pairs whose points it has, perhaps rearranged or cut
+    counted: set[str] = set()     # nodes whose joins are counted already
     for node in to.nodes:
         points = math.inf if node.shape is None else math.prod(node.shape)
         single = node.kind in ("opaque", "reshape", "transpose", "pointwise") and len(set(node.inputs)) == 1
@@ -583,7 +582,7 @@ def recognise_products(to: Assembly, outputs: Sequence[str]) -> None:
 
 
 def _summed_axes(node: Node, by_name: Mapping[str, Node]) -> frozenset[int]:
-    """The axes of which a reduction leaves one number, of a pool those that its window covers; none for other nodes."""
+    """The axes that a reduction sums, or that the window of an average pool covers whole; empty for other nodes."""
     shape = by_name[node.inputs[0]].shape if node.inputs else None
     if shape is None:
         return frozenset()
@@ -596,7 +595,7 @@ def _summed_axes(node: Node, by_name: Mapping[str, Node]) -> frozenset[int]:
 
 
 def _carriers(node: Node, by_name: Mapping[str, Node]) -> list[str]:
-    """The operands whose points a node has: of a join those that are as large as it is, none of an operator."""
+    """The operands whose points a node passes on; of a join, operands as large as its output; none of an operator."""
     if node.layer or node.kind == NOT_UNDERSTOOD:
         return []
     shapes = {name: by_name[name].shape for name in node.inputs}
@@ -605,10 +604,10 @@ def _carriers(node: Node, by_name: Mapping[str, Node]) -> list[str]:
 
 
 def _join(node: Node, by_name: Mapping[str, Node], readers: Mapping[str, int]) -> tuple[Node | None, bool]:
-    """The join of two tensors behind a reduction, and whether it is a product that is at most scaled on the way.
+    """The join of two tensors whose points a reduction sums, and whether it is a product that is at most scaled before.
 
-    Only steps point by point of one tensor lie on the way (and rearrangements, behind which it counts as no product),
-    and nothing else reads them: None where that is not so.
+    Between join and reduction are only pointwise nodes of one tensor without other readers, else the join is None;
+    behind a reshape or transpose it does not count as a product.
     """
     scaled, inner = node.op in ("sum", "mean", "avgpool"), by_name[node.inputs[0]]
     while readers[inner.name] == 1:
@@ -622,12 +621,12 @@ def _join(node: Node, by_name: Mapping[str, Node], readers: Mapping[str, int]) -
 
 
 def _constants(node: Node) -> list[Tensor]:
-    """The constants that a node reads, single numbers apart."""
+    """The constants that a node reads, without single numbers."""
     return [Tensor(shape) for shape in node.constants if math.prod(shape) > 1]
 
 
 def _factors(join: Node, by_name: Mapping[str, Node]) -> list[Tensor]:
-    """The two operands of a join before repetition, with as many axes as it has; none unless two are known."""
+    """The two operands of a join before repetition, with as many axes as the join; empty unless both are known."""
     found: list[Tensor] = []
     for name in dict.fromkeys(join.inputs):
         source = by_name[name]
@@ -640,15 +639,15 @@ def _factors(join: Node, by_name: Mapping[str, Node]) -> list[Tensor]:
     return [replace(each, shape=(1,) * (len(join.shape) - len(each.shape)) + each.shape) for each in found]
 
 
-# The data decide about the expert of a row. Here rows are spread evenly over the experts, or over as many as are said
-# to be busy; the node says so (`Node.what`), and the multiply-accumulates are the same however rows are spread.
+# The data decide which expert a row goes to. Here rows are spread evenly over the experts, or over the stated number of
+# busy experts; the node says so (`Node.what`). The multiply-accumulates do not depend on the spread.
 
 def experts(to: Assembly, name: str, rows: Tensor, weights: tuple[int, int, int], shape: Shape) -> Tensor:
     """Adds the products of rows [..., in], in the order of experts, with the weights (experts, in, out) of each.
 
     Returns:
-        The output of one product of as many rows as an expert has, repeated over the experts; where rows do not divide
-        evenly, of two, one for the experts with a row more.
+        The output of a product over the rows of an expert, repeated over the experts; where rows do not divide evenly,
+        of two products, one for the experts with a row more.
     """
     count, k, m = weights
     total = math.prod(rows.shape[:-1])

@@ -1,10 +1,10 @@
-"""Builds nodes from convolutions over one to three axes, transposed ones among them, gradients, and recurrent layers.
+"""Builds nodes from convolutions over one to three axes, also transposed, from gradients, and from recurrent layers.
 
 Transposed convolutions. Frameworks define them by scattering: input i adds to the outputs i * stride + r * dilation -
-pad. Gathered, output o = phase + stride * t reads the taps r for which phase + pad - r * dilation is a multiple of the
-stride, at the inputs t + (phase + pad - r * dilation) / stride. So the outputs of one phase are a convolution of stride
-1 with some of the taps, and no inserted zero is ever multiplied. Phases that read the same inputs, as all do where the
-kernel is as long as the stride, are one convolution with their channels side by side.
+pad. In gather form, output o = phase + stride * t reads the taps r for which phase + pad - r * dilation is a multiple
+of the stride, at the inputs t + (phase + pad - r * dilation) / stride. So the outputs of one phase are a convolution of
+stride 1 with some of the taps, without multiplications by inserted zeros. Phases that read the same inputs (all phases,
+if the kernel is as long as the stride) are one convolution with their channels side by side.
 
 Worked example. Kernel 4, stride 2, padding 1, dilation 1, one axis of 8 inputs and 16 outputs: phase 0 reads the taps
 3 and 1 at t - 1 and t, phase 1 the taps 2 and 0 at t and t + 1. Two convolutions of 2 taps and 8 outputs: 32 products
@@ -25,15 +25,15 @@ from fadiff_mapper.workload.operator import Shape, sliding
 from fadiff_mapper.workload.readers.assembly import Assembly, Call, Tensor, for_heads, linear, product
 from fadiff_mapper.workload.window_slide import WindowSlide
 
-# The window of a transposed convolution has as stride the outputs from one input to the next, as padding the outputs
-# that are cut off, and as dilation the outputs from one point of the kernel to the next.
+# In the window of a transposed convolution, the stride is the outputs from one input to the next, the padding is the
+# outputs that are cut off, and the dilation is the outputs from one point of the kernel to the next.
 
 def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, window: Window, groups: int,
                 shape: Shape) -> Tensor:
     """Adds a convolution of an image [N, channels, extent...], whose batch axis may be missing, with weights [out, in /
-    groups, kernel...], which convolve so many groups of channels apart.
+    groups, kernel...]; each group of channels is convolved by itself.
 
-    One sliding axis has Q = 1, three are Z, P and Q. More axes are not understood, but counted all the same.
+    One sliding axis has Q = 1, three are Z, P and Q. Over more axes only the multiply-accumulates are counted.
     """
     kernel = weight.shape[2:]
     if len(kernel) not in (1, 2, 3):
@@ -68,16 +68,16 @@ def deformable_convolution(call: Call, weight: Tensor, groups: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Phase:
-    """Outputs of a transposed convolution along one axis that read alike."""
+    """One axis of a transposed convolution: the outputs of a phase, and the inputs and taps that they read."""
 
-    outputs: int  # number of outputs of every one of the phases
+    outputs: int  # number of outputs of the phase
     taps: int  # points of the kernel that each output reads
-    dilation: int  # inputs from one of them to the next
+    dilation: int  # inputs from one tap to the next
     first: int  # the input that the first output reads first; negative in the padding
 
 
 def phases(outputs: int, kernel: int, stride: int, pad: int, dilation: int) -> Counter[Phase]:
-    """The phases of a transposed convolution along one axis, each with the number of those that are alike.
+    """The distinct phases of a transposed convolution along one axis, each with the number of equal phases.
 
     `stride` counts outputs from one input to the next, `pad` outputs cut off before the first, `dilation` outputs from
     one point of the kernel to the next.
@@ -94,13 +94,13 @@ def phases(outputs: int, kernel: int, stride: int, pad: int, dilation: int) -> C
 
 def transposed_convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, window: Window, groups: int,
                            shape: Shape) -> Tensor:
-    """Adds a transposed convolution, likewise, as convolutions of the outputs' phases, and a node that interleaves
-    them; where all are one convolution, its channels are moved among the points."""
+    """Adds a transposed convolution, with arguments as for `convolution`: a convolution for each phase of the outputs,
+    and a node that interleaves them. If one convolution serves all phases, its channels become points instead."""
     kernel = weight.shape[2:]
     batch = (1,) * (len(kernel) + 2 - len(x.shape))
     image, out = to.reshape(f"{name}.image", x, batch + x.shape), batch + shape
     kinds = [phases(outputs, taps, stride if extent > 1 else max(stride, WindowSlide(taps, 1, dilation).reach(1)),
-                    before, dilation)  # from a single input no stride is ever taken: one at which no taps meet
+                    before, dilation)  # a single input: any stride at which taps do not overlap
              for outputs, taps, stride, (before, _), dilation, extent in
              zip(out[2:], kernel, window.stride, window.pad, window.dilation, image.shape[2:], strict=True)]
     single = all(len(kind) == 1 for kind in kinds)
@@ -127,7 +127,7 @@ def transposed_convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, w
     return to.reshape(f"{name}.spread", moved, shape)
 
 
-# Gradients of all other operators are products and pointwise steps already, or PyTorch takes them apart into these.
+# PyTorch gives the gradients of all other operators as products and pointwise nodes.
 #
 # d input of a convolution      the transposed convolution of the output's gradient with the same weights
 # d weights                     a convolution of the input (channels as its batch, the batch as its channels) with the
@@ -137,8 +137,8 @@ def transposed_convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, w
 
 def convolution_gradients(to: Assembly, name: str, operands: Sequence[Tensor], window: Window, groups: int,
                           transposed: bool, wanted: Sequence[bool]) -> list[Tensor]:
-    """Adds the gradients of input, weights and bias, as far as they are wanted, from the operands: the gradient of the
-    output, the input and the weights. Constants, which carry nothing on, replace the others."""
+    """Adds the wanted gradients of input, weights and bias; constants replace the others. The operands are the gradient
+    of the output, the input and the weights."""
     gradient, x, weight = operands
     back = convolution if transposed else transposed_convolution
     channels, every = gradient.shape[1], (0, *range(2, len(gradient.shape)))
@@ -164,7 +164,7 @@ def _weights(to: Assembly, name: str, image: Tensor, kernel: Tensor, window: Win
     reads = [WindowSlide(size, 1, stride).reach(1) + (extent - 1) * dilation
              for size, stride, dilation, extent in zip(kernel.shape[2:], window.stride, window.dilation, shape[2:],
                                                        strict=True)]
-    pad = tuple((before, read - extent - before)  # points that no window reached are cut off
+    pad = tuple((before, read - extent - before)  # negative behind the last window: points that it did not read
                 for (before, _), read, extent in zip(window.pad, reads, image.shape[2:], strict=True))
     turned = Window(kernel.shape[2:], window.dilation, pad, window.stride)
     made = convolution(to, name, data, taps, turned, groups, (shape[1], shape[0], *shape[2:]))
@@ -172,8 +172,8 @@ def _weights(to: Assembly, name: str, image: Tensor, kernel: Tensor, window: Win
 
 
 def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Sequence[Tensor]) -> list[Tensor]:
-    """Adds the gradients of queries, keys and values, the operands of `assembly.attention`, each of its operand's
-    shape, from the gradient of the output, [..., heads, tokens, size]."""
+    """Adds the gradients of queries, keys and values, the operands of `assembly.attention`, each in the shape of its
+    operand, from the gradient of the output, [..., heads, tokens, size]."""
     q, heads = operands[0], operands[0].shape[:-2]
     k, v = (for_heads(to, f"{name}.{what}", t, heads) for what, t in zip(("keys", "values"), operands[1:], strict=True))
     scores = (*heads, q.shape[-2], k.shape[-2])
@@ -193,14 +193,14 @@ def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Seq
             summed("dv_shared", of_values, operands[2].shape)]
 
 
-# A layer of T steps is two products. The gates' part that comes from the layer's inputs is one product over all steps;
-# the part from the state is a product of one step, repeated T times, each run behind the one before:
+# A recurrent layer of T steps is two products. The inputs' part of the gates is one product over all steps. The state's
+# part is a product of one step, repeated T times, one step after the other:
 #
 # x [T, N, in] -> gates [T, N, gates * hidden]  one product of T * N rows
 # states [T, N, out] -> [T, N, gates * hidden]  T products of N rows, which read the state's weights T times
 #
-# The graph of a network has no cycles, so the states that the second product reads become a node of their
-# own, and so do the outputs, which join both products: no tile is followed through either.
+# The graph of a network has no cycles. So the states that the second product reads are a node, and the outputs, which
+# join both products, are another node; no tile is followed through them.
 
 Recurrence = Sequence[Tensor]
 """The weights of one layer in one direction: of inputs [gates * hidden, in], of states [gates * hidden, out], and the
@@ -242,8 +242,8 @@ def repeated(to: Assembly, name: str, body: Assembly, times: int, operands: Sequ
              shapes: Sequence[Shape | None], in_turn: bool = True) -> list[Tensor]:
     """Adds the operators of a loop's body, each repeated for all passes.
 
-    `body` has the nodes of one pass, `shapes` the extents of the loop's results; `in_turn` is False where no pass reads
-    a result of another. Each result is computed from all operators. No tile is followed within, into or from the loop.
+    `body` has the nodes of one pass, `shapes` the shapes of the loop's results; `in_turn` is False where no pass reads
+    a result of another pass. Each result reads all operators. No tile is followed within, into or out of the loop.
     """
     between, what, where = "recurrence" if in_turn else "other", "loop", to.where
     made: list[Tensor] = []

@@ -1,4 +1,4 @@
-"""The door for every kind of network: finds the reader of a source, and imports only the framework that it needs."""
+"""Reads networks of every kind: finds the reader for a source, and imports only the framework that it needs."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
     Args:
         source: a path (a network file, a folder of Timeloop problems with `edges.yaml`, an ONNX model, or
             "bundled:networks/NAME"), an `onnx.ModelProto`, a `torch.nn.Module` or a `torch.export.ExportedProgram`.
-        example_inputs: for a module, its positional arguments, or one tensor that is the only one; they fix all
-            shapes. The module is exported, not run, so tensors on the "meta" device will do.
+        example_inputs: for a module, its positional arguments, or a tensor if it is the only argument; they fix all
+            shapes. The module is exported, not run, so tensors on the "meta" device are enough.
         example_kwargs: for a module, its keyword arguments.
         dims: for an ONNX model, numbers for the named dimensions of its inputs.
         shapes: for an ONNX model, whole shapes of inputs by name.
-        values: for an ONNX model, the numbers that inputs are, where conditions or shapes depend on them, by name.
+        values: for an ONNX model, values of inputs on which conditions or shapes depend, by name.
         busy_experts: for a network with mixtures of experts, the number of experts over which rows are spread evenly;
-            by default what a file says, and of a module all of them.
+            by default as a file states, and for a module all experts.
         name: name of the network; by default the name of the file, graph or class.
         bits: bits of an element by tensor of the layers' problems (see `load`), in place of those in a file; or
             "auto", as the types of a PyTorch module or ONNX model say.
         fold: Whether rearrangements (transposes, slices, concatenations, repetitions, padding) are folded into the
-            operators around them; else each is a copy of its own, which compute units pay for (`Workload.unfolded`).
+            operators around them; else each is a copy, which costs time on compute units (`Workload.unfolded`).
 
     Returns:
         The checked network.
 
     Raises:
         SpecError: a mistake in the source, with its place.
-        FadiffError: a source of another kind.
+        FadiffError: a source of another kind, or an argument that does not apply to the source.
     """
     if not (bits is None or bits == "auto" or isinstance(bits, Mapping)):
         raise FadiffError(f"bits: found {bits}; accepted: bits of an element by tensor, or auto")
@@ -97,7 +97,7 @@ def _read(source: Any, example: Mapping[str, Any], onnx: Mapping[str, Any], busy
 
 
 def _refuse(arguments: Mapping[str, Any], source: object, accepted: str) -> None:
-    """Raises FadiffError for arguments that do nothing for a source."""
+    """Raises FadiffError for given arguments that have no effect on a source."""
     if names := [name for name, value in arguments.items() if value is not None and value != {}]:
         raise FadiffError(f"{listed(names)}: found for {source}; accepted: {accepted}")
 
@@ -112,7 +112,7 @@ def with_bits(network: Workload, bits: Map) -> Workload:
 
 
 def _from_path(text: str, onnx: Mapping[str, Any], name: str | None, typed: bool) -> Workload:
-    """The network of a path, by its suffix; a network file or a folder says its own name."""
+    """The network of a path, by its suffix; network files and folders state their own names."""
     path = bundled_files.one_path(text)
     suffix = path.suffix.lower()
     if suffix in REFUSED:

@@ -104,8 +104,8 @@ FOLDED = table(
     ("name", TEXT, REQUIRED, "its name"),
     ("what", TEXT, REQUIRED, "its operator"),
     ("macs", POSITIVE, REQUIRED, "its multiply-accumulates"))
-"""The keys of a network file, of its shapes, nodes, and operators that read only constants. The operator of a shape or
-node decides which of them it has, so that only those that were asked for are accepted there."""
+"""The keys of a network file, of its shapes, its nodes, and its operators that read only constants. A shape or node
+accepts only the keys that its operator reads."""
 
 
 def read_network(path: Path) -> Workload:
@@ -155,8 +155,8 @@ def read_network(path: Path) -> Workload:
 
 
 def _node(reader: Reader, operators: dict[str, Operator]) -> Node:
-    """An operator, whose operands are Inputs and, from `weights_from`, Weights, or the data spaces that `as` names; or
-    a node without multiply-accumulates, with the details that its kind needs."""
+    """A node of a network file. The operands of an operator are Inputs and, from `weights_from`, Weights, or the data
+    spaces that `as` names; a node without multiply-accumulates has the details that its kind needs."""
     name, inputs, shape = reader.read("name"), reader.read("from"), reader.read("out")
     if "shape" in reader.node:
         identity = reader.read("shape", REQUIRED)
@@ -271,16 +271,16 @@ def network_text(network: Workload) -> str:
 
 
 def _key(layer: Operator) -> Hashable:
-    """Operators of one key share an entry of `shapes`, which also states the repeats."""
+    """A key for `shapes`: operators with equal keys share an entry, which also states the repeats."""
     return layer.op, layer.key, layer.repeat
 
 
 def shape_id(layer: Operator) -> str:
-    """A telling name of an operator, not unique.
+    """A descriptive name of an operator, not unique.
 
     Returns:
-        Such as conv3x3_64_64_56_s1 (channels in and out, output rows, stride), dw3x3_32_112_s1 (channels, output rows,
-        stride), gemm_8_64_64_x4 (rows, inner extent, columns, repeats) or fc_512_1000.
+        A name such as conv3x3_64_64_56_s1 (channels in and out, output rows, stride), dw3x3_32_112_s1 (channels, output
+        rows, stride), gemm_8_64_64_x4 (rows, inner extent, columns, repeats) or fc_512_1000 (channels in and out).
     """
     d = layer.problem.bounds
     times = f"_x{layer.repeat}" if layer.repeat > 1 else ""

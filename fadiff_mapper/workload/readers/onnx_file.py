@@ -1,9 +1,9 @@
 """Reads an ONNX file without its weights.
 
 ONNX files are protocol buffers: a message is a sequence of fields, each of which states its number, its kind and its
-length. The file is gone through field by field, as ONNX's own descriptors name them. Values of constants with more than
-`SMALL` elements, documentation and metadata are skipped in the file; all else is handed to ONNX's own parser. So a file
-with gigabytes of weights takes as much memory as its graph.
+length. The file is read field by field, by ONNX's own descriptors. Values of constants with more than `SMALL` elements,
+documentation and metadata are skipped; all other fields are handed to ONNX's own parser. So a file with gigabytes of
+weights takes only the memory of its graph.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from fadiff_mapper.workload.readers.onnx_shapes import SMALL
 MAX_BYTES = 2 << 30  # size of a file: the limit of protobuf, in which ONNX models are written
 
 MEMORY = 600 << 20
-"""Bytes of memory that a model without its weights may take, as `MemoryLeft` estimates them; a graph of 10,000 nodes
-takes a tenth. What is read takes as much again in shape inference, so that an import stays below 1 GiB."""
+"""Bytes of memory that a model without its weights may take, as `MemoryLeft` estimates them. Shape inference takes as
+much again, so that an import stays below 1 GiB."""
 
 PER_MESSAGE, PER_TEXT, PER_NUMBER = 900, 300, 70
-"""Bytes of memory that a message, a number or text, and a byte in a list of numbers take through an import."""
+"""Bytes of memory that an import takes for a message, for a number or text, and for a byte in a list of numbers."""
 
-FIELDS = 1 << 20  # fields of a model that are read: 50,000 operators with two attributes each have 700,000
+FIELDS = 1 << 20  # fields of a model that are read: enough for `MOST_NODES` operators with two attributes each
 
 STEPS = 1 << 23
-"""Bytes of numbers, lengths and names of fields in a file, skipped fields included, which are read one by one: a
-limit of time. A field has two or three."""
+"""Bytes of field numbers, kinds and lengths in a file, also of skipped fields. They are read one by one, so this limits
+the time."""
 
 DEEPEST = 100  # messages within one another: the limit of protobuf's own parsers
 LARGEST_SMALL = 16 * SMALL  # bytes of a constant of `SMALL` numbers of the widest type
@@ -70,18 +70,18 @@ class MemoryLeft:
 
     where: Where  # the file, for messages
     bytes: int = MEMORY  # bytes left
-    fields: int = FIELDS  # fields left that are kept, as each takes its time however small it is
+    fields: int = FIELDS  # kept fields left: each takes time, however small it is
     steps: int = STEPS  # bytes left that are read one by one
 
     def step(self, read: int) -> None:
-        """Takes so many bytes that were read one by one. Raises SpecError where too many were."""
+        """Charges bytes that were read one by one. Raises SpecError once `STEPS` are spent."""
         self.steps -= read
         if self.steps < 0:
             raise self.where.error(f"has more than {STEPS >> 20} MiB of numbers, lengths and names of fields",
                                    "a model with fewer fields, in its weights and documentation, too")
 
     def pay(self, field: Any, size: int) -> None:
-        """Takes one field of so many bytes in the file. Raises SpecError where too much was taken."""
+        """Charges a kept field of `size` bytes in the file. Raises SpecError once fields or memory are spent."""
         plain = field.type in (field.TYPE_STRING, field.TYPE_BYTES)
         self.fields -= 1
         self.bytes -= PER_TEXT + size * (1 if plain else PER_NUMBER) if field.message_type is None else PER_MESSAGE
@@ -100,10 +100,10 @@ def _kept(message: Any) -> Mapping[int, Any]:
 
 
 def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: int) -> bytes:
-    """The next message in a file without the fields that are skipped.
+    """Reads the next message of a file, without the skipped fields.
 
-    `file` is at the first field, afterwards behind the last; `length` is in bytes; `budget` pays for the kept fields;
-    messages nest at most `depth` deep.
+    `file` is at the first field, afterwards behind the last; `length` is in bytes; `budget` is charged for the kept
+    fields; messages nest at most `depth` deep.
 
     Raises:
         DecodeError: The fields do not end where the message ends, or lie too deep.
@@ -120,7 +120,7 @@ def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: 
     while left > 0:
         tag, used = _varint(file)
         number, kind = divmod(tag, 8)
-        if not number:  # no field of any message, but the zeros of a hole in a file
+        if not number:  # no message has a field 0: these are zeros of a hole in the file
             raise DecodeError
         content = None
         if kind == VARINT:
@@ -151,7 +151,7 @@ def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: 
 
 
 def _varint(file: BinaryIO) -> tuple[int, int]:
-    """The next number and its bytes: seven bits a byte, the lowest first; the last byte is below 128."""
+    """The next number and the count of its bytes: seven bits a byte, the lowest first; the last byte is below 128."""
     value = 0
     for place in range(10):
         byte = file.read(1)

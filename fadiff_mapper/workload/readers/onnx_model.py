@@ -1,9 +1,9 @@
 """Reads ONNX models. Only the graph is read: weights and files outside of the model are never opened.
 
 Method. A light copy of the model, with large constants as inputs without values, goes through ONNX's own shape
-inference in a process of its own (`onnx_shapes`), in turns with the computation of the small constants that reshapes
-need. Its nodes are then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that follow
-from only constants are constants. Names, which come from elsewhere, are made printable before they are printed.
+inference in a separate process (`onnx_shapes`), which also computes the small constants that reshapes need. Its nodes
+are then walked in topological order; `onnx_operators` turns each into nodes of the network. A value that is computed
+only from constants is a constant. Names in a model are not trusted: they are made printable before they are printed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MEMORY = 1 << 30  # bytes of address space of the process that infers shapes; a 
 SECONDS = 120.0  # time limit of that process: a plain safety limit
 MOST_ANSWER = 1 << 28  # bytes of a model with its inferred shapes that are read back
 
-MOST_OPERATORS = 4 * MOST_NODES  # of a model; those that compute constants and shapes leave no nodes
+MOST_OPERATORS = 4 * MOST_NODES  # operators of a model; operators on constants and shapes leave no nodes
 
 
 def clean(name: str) -> str:
@@ -67,8 +67,8 @@ def read_model(model: Any, name: str, where: Where, dims: Mapping[str, int], sha
         where: the source, for messages.
         dims: numbers for named dimensions of the inputs.
         shapes: whole shapes of inputs by name.
-        values: the whole numbers that inputs are, by name; these become constants.
-        typed: whether operators take over the types of tensors.
+        values: whole-numbered values of inputs, by name; these inputs become constants.
+        typed: whether operators get the bits of the tensors' types.
 
     Raises:
         SpecError: the model is broken or refused, or has dynamic dimensions; the message names the source, and the node
@@ -97,7 +97,7 @@ def read_model(model: Any, name: str, where: Where, dims: Mapping[str, int], sha
     constants = {tensor.name for tensor in model.graph.initializer} | {
         tensor.values.name for tensor in model.graph.sparse_initializer} | set(values)
     light = _model_for_shape_inference(model, where, dims, shapes, values)
-    open_inputs = {}    # inputs that are no constants (weights) with axes that have no number
+    open_inputs = {}    # inputs, without weights, that have axes of unknown extent
     for value in light.graph.input:
         kind = value.type.tensor_type
         sizes = [size.dim_value if size.dim_value > 0 else size.dim_param or "?" for size in kind.shape.dim]
@@ -118,9 +118,9 @@ def read_model(model: Any, name: str, where: Where, dims: Mapping[str, int], sha
 
 
 def _check_operator(node: Any, versions: Mapping[str, int], where: Where) -> None:
-    """Refuses a node of which an attribute has no value of its type, or an operand is missing or too many.
+    """Refuses a node with an attribute without a value of its type, a missing operand, or too many operands.
 
-    `versions` are those of the operator sets, by domain. ONNX Runtime's own operators are not described to Python.
+    `versions`: of the operator sets, by domain. ONNX Runtime's operators are unchecked, as ONNX does not know them.
     """
     domain = _domain(node)
     kinds, operands, most = _signature(node.op_type, domain, versions.get(domain, 0))
@@ -148,8 +148,8 @@ def _domain(node: Any) -> str:
 
 @functools.cache
 def _signature(operator: str, domain: str, version: int) -> tuple[Mapping[str, int], Sequence[str], float]:
-    """What ONNX says of an operator: the types of its attributes by name, its first operands (empty names: optional
-    ones) up to the last one that it needs, and the most operands. Nothing where it says nothing."""
+    """ONNX's schema of an operator: the types of its attributes by name, the names of its operands up to the last
+    required one ("" for optional operands), and the most operands. Without limits where ONNX has no schema."""
     try:
         schema: Any = onnx.defs.get_schema(operator, version, domain)
     except onnx.defs.SchemaError:
@@ -162,8 +162,8 @@ def _signature(operator: str, domain: str, version: int) -> tuple[Mapping[str, i
 def _inferred(model: Any, where: Where) -> Any:
     """The light model without functions, with computed constants and inferred shapes, from the program `onnx_shapes`.
 
-    Raises SpecError where ONNX refuses the model, inference takes too much memory or time, or a signal ends it; then
-    the first node is named without which it does not end so.
+    Raises SpecError where ONNX refuses the model, inference takes too much memory or time, or a signal ends it. In the
+    last case the message names the node at which it ends.
     """
     with tempfile.TemporaryDirectory(prefix="fadiff-onnx-") as name:
         folder = Path(name)
@@ -192,7 +192,7 @@ def _inferred(model: Any, where: Where) -> Any:
 
 
 def _all_graphs(graph: Any) -> Iterator[Any]:
-    """A graph and the branches and bodies in it, which lie in attributes."""
+    """A graph, and the branches and loop bodies in its attributes."""
     yield graph
     for node in graph.node:
         for inner in subgraphs(node):
@@ -200,7 +200,7 @@ def _all_graphs(graph: Any) -> Iterator[Any]:
 
 
 def _texts(model: Any, graphs: Sequence[Any]) -> Iterator[object]:
-    """All names that are read; protobuf hands out those that are no text as bytes."""
+    """All names that are read; protobuf gives a name that is no valid text as bytes."""
     yield from (entry.domain for entry in model.opset_import)
     for graph in graphs:
         yield graph.name
@@ -216,7 +216,7 @@ def _model_for_shape_inference(model: Any, where: Where, dims: Mapping[str, int]
            values: Mapping[str, int]) -> Any:
     """A model of the same graph for shape inference.
 
-    Nodes are in topological order, named dimensions are numbers, large constants inputs without values.
+    Nodes are in topological order, named dimensions are numbers, and large constants are inputs without values.
     """
     light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     graph = light.graph
@@ -233,7 +233,7 @@ def _model_for_shape_inference(model: Any, where: Where, dims: Mapping[str, int]
     graph.output.extend(model.graph.output)
     graph.value_info.extend(model.graph.value_info)
     _refuse_large_functions(light, where)
-    # Inputs that are no constants (weights) get their values and shapes, named dimensions their numbers.
+    # Inputs get their values and shapes, unless they are weights; named dimensions get their numbers.
     constants = {tensor.name for tensor in model.graph.initializer}
     names = [value.name for value in graph.input if value.name not in constants]
     unknown = sorted((set(shapes) | set(values)) - set(names))
@@ -257,7 +257,7 @@ def _model_for_shape_inference(model: Any, where: Where, dims: Mapping[str, int]
         kind.shape.ClearField("dim")
         for size in shape:
             kind.shape.dim.add(dim_value=size)
-    if shapes:  # the model may state other values of another shape
+    if shapes:  # shapes that the model states for other values may no longer hold
         graph.ClearField("value_info")
         for value in graph.output:
             value.type.tensor_type.ClearField("shape")
@@ -282,7 +282,7 @@ def _model_for_shape_inference(model: Any, where: Where, dims: Mapping[str, int]
 
 
 def _refuse_large_functions(model: Any, where: Where) -> None:
-    """Refuses functions of a model that call themselves, or whose bodies, put where they are called, are too much."""
+    """Refuses functions that call themselves, and models with too many operators once functions are inlined."""
     bodies = {(function.domain, function.name): function.node for function in model.functions}
     sizes: dict[tuple[str, str], int | None] = {}
 
@@ -309,7 +309,7 @@ def _refuse_large_functions(model: Any, where: Where) -> None:
 def _network(model: Any, constants: set[str], title: str, where: Where, typed: bool) -> Workload:
     """The network of a model with inferred shapes; `constants` are the names of its weights and small constants.
 
-    `typed`: whether operators take over the types of tensors.
+    `typed`: whether operators get the bits of the tensors' types.
     """
     graph, nodes, shapes = model.graph, model.graph.node, value_shapes(model.graph)
     version = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
@@ -325,7 +325,7 @@ def _network(model: Any, constants: set[str], title: str, where: Where, typed: b
             walk.values[value.name] = walk.to.input(clean(value.name), extents)
     for node in nodes:
         walk.enter(node)
-    if not any(node.layer for node in walk.to.nodes):  # the inputs on which the conditions of an If depend
+    if not any(node.layer for node in walk.to.nodes):  # name the inputs on which the conditions of an If depend
         reads = {output: list(node.input) for node in nodes for output in node.output}
         todo, seen = [node.input[0] for node in nodes if node.op_type == "If" and node.input], set[str]()
         while todo:
@@ -342,8 +342,8 @@ def _network(model: Any, constants: set[str], title: str, where: Where, typed: b
 
 
 def _value_bits(graph: Any) -> dict[str, int]:
-    """Bits of the elements of a graph's values, of a dequantized one those that it is made of, and of one that is only
-    read to be quantized those that it becomes."""
+    """Bits of an element by value of a graph. A dequantized value has the bits of its quantized operand; a value read
+    only by a quantization has the bits of the result."""
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     types |= {value.name: value.type.tensor_type.elem_type
               for value in (*graph.value_info, *graph.output, *graph.input)}
@@ -363,7 +363,7 @@ def _value_bits(graph: Any) -> dict[str, int]:
 
 @dataclass
 class _Walk:
-    """A walk over the nodes of a model, with all that is known of its values by name."""
+    """A walk over the nodes of a model, with its values, small constants and shapes by name."""
 
     to: Assembly  # the network under construction
     values: MutableMapping[str, Tensor]  # the values so far
@@ -371,11 +371,11 @@ class _Walk:
     shapes: MutableMapping[str, Shape | None]  # inferred shapes
     version: int  # version of the operator set
     where: Where  # the source, for messages
-    ends: dict[str, str] = field(default_factory=dict)  # for values without a shape, the operator at which shapes end
-    bits: Mapping[str, int] = field(default_factory=dict)  # bits of elements where types are taken over
+    ends: dict[str, str] = field(default_factory=dict)  # value without a shape -> the first operator without a shape
+    bits: Mapping[str, int] = field(default_factory=dict)  # bits of elements by value, where types count
 
     def enter(self, node: Any) -> None:
-        """Enters the outputs of one ONNX node into `values`."""
+        """Adds the nodes of one ONNX node, and its outputs to `values`."""
         self.to.where = _place(self.where, node)
         missing = [name for name in node.input if name and name not in self.values]
         if missing:
@@ -418,15 +418,15 @@ class _Walk:
                 self.ends[name] = lost or f"{clean(_name(node))} ({clean(node.op_type)})"
 
     def _region(self, call: OnnxCall, graphs: Sequence[Any]) -> list[Tensor]:
-        """The operators of a loop whose number of passes is known; else a node that is not understood, which may well
-        have the multiply-accumulates of one pass, or of the larger branch."""
+        """Adds the operators of a loop whose number of passes is known; else a node that is not understood, whose
+        estimate is the multiply-accumulates of one pass, or of the larger branch."""
         free = list(dict.fromkeys(name for graph in graphs for name in _free(graph) if name in self.values))
         operands = [*call.tensors, *(self.values[name] for name in free)]
         try:
             passes = [self._pass(graph, free) for graph in graphs]
-        except SpecError:   # shapes that end within
+        except SpecError:   # shapes that are not known inside
             passes = []
-        times = None    # the scanned extent of a Scan, the limit of a Loop that no computed value ends before
+        times = None    # passes: the scanned extent of a Scan, the limit of a Loop without a computed end
         if call.operator == "Scan" and call.version >= 9:
             count, axes = call.whole("num_scan_inputs", 1), call.attributes.get("scan_input_axes") or [0]
             scanned = call.operands[len(call.operands) - count] if 0 < count <= len(call.operands) else None
@@ -460,7 +460,7 @@ class _Walk:
 
 
 def _free(graph: Any) -> Iterator[str]:
-    """Names that a graph, or a graph within, reads from outside."""
+    """Names that a graph, or a graph inside it, reads from outside."""
     own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     own |= {name for node in graph.node for name in node.output}
     for node in graph.node:
@@ -470,7 +470,7 @@ def _free(graph: Any) -> Iterator[str]:
 
 
 def _numbers(tensor: Any) -> tuple[int, ...]:
-    """The values of a small constant of whole numbers (axes, sizes), else nothing."""
+    """The values of a small constant of whole numbers (axes, sizes); empty for other constants."""
     if tensor.data_type not in (TensorProto.INT64, TensorProto.INT32) or not is_small(tensor):
         return ()
     try:

@@ -1,8 +1,8 @@
 """Turns ONNX operators into nodes: by tables of names, or by a function where attributes matter.
 
-`LAYERS` holds the operators with multiply-accumulates, `OPERATORS` others that need attributes. An operator in no table
-becomes a node that is not understood. Names follow the ONNX operator sets; ONNX Runtime's own have their domain
-in front. Attributes and the order of operands follow github.com/onnx/onnx, docs/Operators.md, and of
+`LAYERS` holds the operators with multiply-accumulates, `OPERATORS` other operators that need attributes. An operator in
+no table becomes a node that is not understood. Names follow the ONNX operator sets; ONNX Runtime's own operators have
+their domain in front. Attributes and the order of operands follow github.com/onnx/onnx, docs/Operators.md, and
 github.com/microsoft/onnxruntime, docs/ContribOperators.md.
 """
 
@@ -24,16 +24,16 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 
 @dataclass(frozen=True)
 class OnnxCall(Call):
-    """A node of an ONNX graph; its operator follows the domain where this is not ONNX's own."""
+    """A node of an ONNX graph; the name of its operator has the domain in front, unless that is ONNX's own."""
 
     attributes: Mapping[str, Any]  # attributes by name, without subgraphs
-    numbers: Sequence[tuple[int, ...] | None]  # per operand, its values if a small constant of whole numbers
+    numbers: Sequence[tuple[int, ...] | None]  # per operand, its values if it is a small constant of whole numbers
     version: int  # version of the operator set
-    lost: str = ""  # the operator at which shapes end, where an operand's is not known
+    lost: str = ""  # the first operator without a shape, where an operand's shape is not known
 
     @property
     def ended(self) -> str:
-        """The end of a message on a shape that is not known."""
+        """The end of a message on an unknown shape: the operator at which shapes end."""
         return f": shapes end at {self.lost}" if self.lost else ""
 
     def optional(self, index: int) -> Tensor | None:
@@ -51,8 +51,8 @@ class OnnxCall(Call):
         return stated.decode(errors="replace") if isinstance(stated, bytes) else str(stated)
 
     def integers(self, name: str, default: Shape, least: int = 1) -> Shape:
-        """An attribute that is a list of whole numbers, the default where it is missing or empty. Raises SpecError
-        where its length is not the default's, or a number is below the least one."""
+        """An attribute that is a list of whole numbers; the default where it is missing or empty. Raises SpecError
+        where its length differs from the default's, or a number is below `least`."""
         stated = self.attributes.get(name)
         values = tuple(stated) if isinstance(stated, list | tuple) and stated else default
         if len(values) != len(default) or not all(isinstance(value, int) and value >= least for value in values):
@@ -68,10 +68,10 @@ class OnnxCall(Call):
 
     def padding(self, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape,
                 transposed: bool = False) -> tuple[tuple[int, int], ...]:
-        """Padding of a window over a tensor as stated, or as `auto_pad` asks: so much that the output is input /
-        stride, rounded up; of a transposed convolution, which cuts outputs off, as the output's shape asks.
+        """Padding of a window over a tensor, as stated, or by `auto_pad`, so that the output is input / stride, rounded
+        up; of a transposed convolution, which cuts outputs off, from the shape of the output.
 
-        Of an odd total SAME_UPPER puts the larger half behind, all others before.
+        SAME_UPPER puts the larger half of an odd total behind, other modes in front.
         """
         count, mode = len(kernel), self.attributes.get("auto_pad") or b"NOTSET"
         if mode not in (modes := (b"NOTSET", b"SAME_UPPER", b"SAME_LOWER", b"VALID")):
@@ -138,11 +138,11 @@ NAMES = by_name({
     "RemovePadding", "RestorePadding", "RotaryEmbedding", "SkipGroupNorm", "Tokenizer", "TorchEmbedding", "Trilu",
     "UnfoldTensor", "Unique")
 }
-"""Operators without multiply-accumulates -> operation of the node (`node.KINDS`); no tile passes through "other"."""
+"""ONNX operators without multiply-accumulates -> operation of the node (`node.KINDS`); no tile passes "other"."""
 
 SUMMING = ("Col2Im", "RoiAlign", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss",
            "com.microsoft.QLinearReduceMean", "com.microsoft.ReduceSumInteger")
-"""Operators of these that sum elements; so do scatters that add, and resizings against aliasing."""
+"""Operators in `NAMES` that sum elements; scatters that add, and resizings against aliasing, sum elements, too."""
 
 REDUCE = {"ReduceMean": "mean", "ReduceSum": "sum", "ReduceMax": "amax", "ReduceMin": "amin",
           **dict.fromkeys(("ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),
@@ -150,7 +150,7 @@ REDUCE = {"ReduceMean": "mean", "ReduceSum": "sum", "ReduceMax": "amax", "Reduce
 """Reductions -> their names here."""
 
 FILLS = ["Shape", "Size", "EyeLike", "RandomNormalLike", "RandomUniformLike"]
-"""Operators that take a shape from a tensor, and no data: constants."""
+"""Operators that read only the shape of a tensor: their results are constants."""
 
 
 def _pool(call: OnnxCall) -> Tensor:
@@ -174,7 +174,7 @@ def _softmax(call: OnnxCall) -> Tensor:
 
 
 def _norm(op: str, first_axis: int) -> Maker:
-    """A normalisation over the axes from the attribute `axis`, or else from `first_axis`, to the last."""
+    """A normalisation over the axes from the attribute `axis`, by default `first_axis`, to the last."""
     return lambda call: call.node(op, [call.first, *call.scales], tuple(range(call.axis(first_axis),
                                                                               len(call.first.shape))))
 
@@ -193,7 +193,7 @@ def _along(op: str, default: int) -> Maker:
 
 
 def _reduce(call: OnnxCall) -> Tensor:
-    """A reduction over the axes of the attribute (older models) or of the second operand; over all without any."""
+    """A reduction over the axes in the attribute (older models) or the second operand; by default over all axes."""
     stated = call.attributes.get("axes")
     given = tuple(stated) if stated is not None else (call.numbers[1] if len(call.numbers) > 1 else ())
     if given is None:
@@ -228,7 +228,7 @@ OPERATORS: dict[str, Maker] = by_name({
     _norm("instancenorm", 1): "MeanVarianceNormalization", _transpose: "Transpose",
     lambda call: call.to.expand(call.name, call.first, call.out): "Expand",
 })
-"""Operators without multiply-accumulates that need attributes, whose shapes must be known to be understood."""
+"""Operators without multiply-accumulates that need attributes; without known shapes they are not understood."""
 
 
 def _convolution(data: int, weights: int, transposed: bool = False) -> Callable[[OnnxCall], Tensor]:
@@ -255,13 +255,13 @@ def _fused_convolution(call: OnnxCall) -> Tensor:
     return call.to.node(f"{call.name}.{name}", op, [x], call.out) if KIND.get(op) == "pointwise" else x
 
 
-GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}  # recurrent layers of ONNX itself, with the products of inputs of each unit
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}  # ONNX's recurrent layers -> number of gates
 
 
 def _recurrent(call: OnnxCall) -> list[Tensor]:
     """LSTM, GRU, RNN: one layer in one or both directions, whose outputs have an axis of directions.
 
-    With integer weights, these are stated the other way round: [directions, in, gates * hidden].
+    Integer weights are transposed: [directions, in, gates * hidden].
     """
     to, (x, inputs, states) = call.to, (call.operand(index) for index in range(3))
     if not len(x.shape) == len(inputs.shape) == len(states.shape) == 3 or call.whole("layout", 0):
@@ -291,8 +291,8 @@ def _recurrent(call: OnnxCall) -> list[Tensor]:
 
 
 def _product(left: int, right: int, bias: int | None = None) -> Maker:
-    """A product of the operands at these places, whose last two axes change places where `transA` and `transB` say so;
-    with a place for a bias, of two matrices, to which a computed bias is added."""
+    """A product of the operands at these places, transposed as `transA` and `transB` say. With a place for a bias, the
+    operands must be matrices, and a computed bias is added."""
     def make(call: OnnxCall) -> Tensor:
         if call.whole("transBatchA", 0) or call.whole("transBatchB", 0):
             return call.to.unknown(call.name, call.operator, call.tensors, [call.out])[0]
@@ -322,8 +322,8 @@ def _fourier(call: OnnxCall) -> Tensor:
 
 
 def _attention(call: OnnxCall) -> Tensor:
-    """Attention over heads that have an axis of their own, or lie side by side [batch, tokens, heads * size]; keys
-    and values come from a cache [batch, heads, tokens, size], with the new ones behind them."""
+    """Attention with a head axis, or with heads side by side [batch, tokens, heads * size]. Keys and values may have a
+    cache [batch, heads, tokens, size], to which the new ones are appended."""
     heads = [call.whole("q_num_heads", 0), *(call.whole("kv_num_heads", 0),) * 2]
     return _attended(call, [call.operand(index) for index in range(3)], heads, call.optional(3), 4)
 
@@ -339,7 +339,7 @@ def _runtime_attention(call: OnnxCall) -> Tensor:
 
 
 def _packed_attention(call: OnnxCall) -> Tensor:
-    """Attention and QAttention of ONNX Runtime: a projection [in, 3 * out] to queries, keys and values first."""
+    """Attention and QAttention of ONNX Runtime, which begin with a projection [in, 3 * out] to all three operands."""
     x, weight = call.operand(0), call.operand(1)
     batch, tokens, _ = x.shape
     width, cached = weight.shape[1] // 3, call.optional(4 if call.operator.endswith(".Attention") else 8)
@@ -354,8 +354,8 @@ def _packed_attention(call: OnnxCall) -> Tensor:
 
 def _attended(call: OnnxCall, tensors: Sequence[Tensor], heads: Sequence[int], mask: Tensor | None,
               past: int) -> Tensor:
-    """Attention of queries, keys and values whose heads lie side by side unless they have an axis of their own;
-    `past` is the place of the cached keys among the operands, the cached values follow."""
+    """Attention of queries, keys and values, whose heads have an axis or lie side by side. `past` is the place of the
+    cached keys among the operands; the cached values are next."""
     to, apart = call.to, []
     for index, (t, count, what) in enumerate(zip(tensors, heads, ("queries", "keys", "values"), strict=True)):
         if len(t.shape) == 3 and count > 0 and t.shape[2] % count == 0:
@@ -371,7 +371,7 @@ def _attended(call: OnnxCall, tensors: Sequence[Tensor], heads: Sequence[int], m
     if any(len(t.shape) != 4 for t in apart):
         return call.unknown()
     causal = call.whole("is_causal", call.whole("unidirectional", int(call.operator.endswith("GroupQueryAttention"))))
-    alike = q.shape[2] == apart[1].shape[2]  # else the place of the first query is not told
+    alike = q.shape[2] == apart[1].shape[2]  # else the position of the first query is not known
     out = assembly.attention(to, call.name, apart, mask, (*q.shape[:3], v.shape[3]), bool(causal) and alike)
     if len(call.out) == 3:
         out = to.transpose(f"{call.name}.tokens", out, (0, 2, 1, 3))
@@ -399,8 +399,8 @@ LAYERS: dict[str, Maker] = by_name({
 
 
 def understood(call: OnnxCall) -> list[Tensor]:
-    """Adds the nodes of one ONNX node and returns its outputs, from nodes `not_understood` where no table has the
-    operator or shapes are not known. Outputs that carry no data on (masks, running statistics) are constants.
+    """Adds the nodes of one ONNX node and returns its outputs. Where no table has the operator or shapes are not known,
+    the nodes are `not_understood`. Outputs without data for later nodes (masks, running statistics) are constants.
 
     Raises SpecError where an operator with multiply-accumulates lacks a shape, or attributes contradict operands.
     """
@@ -426,8 +426,8 @@ def understood(call: OnnxCall) -> list[Tensor]:
 
 
 def _picked(call: OnnxCall, op: str, first: Tensor, index: int) -> Tensor:
-    """An output that picks, repeats or puts together elements, with the details that attributes and constants give; a
-    slice or a padding that changes nothing is left out."""
+    """Adds the node of an output that picks, repeats or concatenates elements, with the details in attributes and
+    constants; a slice or a padding that changes nothing adds no node."""
     name = call.name if len(call.outs) == 1 else f"{call.name}.{index}"
     shape = call.outs[index]
     if op in ("slice", "pad", "expand", "resize") and first.known and shape == first.shape:
@@ -442,7 +442,7 @@ def _picked(call: OnnxCall, op: str, first: Tensor, index: int) -> Tensor:
 
 
 def _details(call: OnnxCall, before: Shape, after: Shape, index: int) -> Details:
-    """What a call says beside the shapes of how one of its outputs picks, pads or resizes elements."""
+    """The details, beside the shapes, of how an output of a call picks, pads or resizes elements."""
     name, rank, mode = call.operator, len(before), call.attributes.get("mode", b"")
     axis = assembly.axis_of(call.attributes.get("axis"), rank) if rank else 0
 

@@ -1,15 +1,15 @@
 """Shapes of ONNX models: small constants computed, and ONNX's own inference. A program, in a process of its own.
 
-Exporters compute shapes in the graph: Shape, Gather, Mul, Concat, Reshape. ONNX's shape inference follows some of these
-operators only. So every operator of `SMALL_OPERATORS` whose operands are small and known is run by ONNX's reference
+Exporters compute shapes in the graph: Shape, Gather, Mul, Concat, Reshape. ONNX's shape inference follows only some of
+these operators. So every operator of `SMALL_OPERATORS` whose operands are small and known is run by ONNX's reference
 implementation (`Folding`), an If whose condition is known is replaced by its branch, and shapes are inferred again,
-until nothing is found any more. Results stay small: operands have at most `SMALL` elements, larger results are dropped,
-and the operators that make much out of little are asked for the size first.
+until no new shape or constant is found. Results stay small: operands have at most `SMALL` elements, larger results are
+dropped, and operators whose results may be larger (`GROWING`) are run only if their size, computed first, is small.
 
-ONNX's own inference and its inlining of functions are C++, which a small model can end by a signal (an operator without
-an operand that it needs) or make grow without bound (24 nodes that each concatenate a vector with itself ask for 16
-million times its length). So all of this runs as a program, which `onnx_model` starts within limits of memory and time.
-It imports nothing of the package, so that it starts as fast as ONNX does.
+ONNX's own inference and its inlining of functions are C++, which a small model can crash (an operator without a
+required operand) or make grow without bound (24 nodes that each concatenate a vector with itself make it 16 million
+times as long). So both run in a separate program, which `onnx_model` starts with limits of memory and time. It imports
+nothing of the package, so that it starts as fast as ONNX does.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ SMALL_OPERATORS = (
     "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Not", "And", "Or", "Xor", "Where", "ReduceProd",
     "ReduceSum", "ReduceMax", "ReduceMin", "NonZero", "ScatterND", "ScatterElements", "GatherND", "ArgMax", "ArgMin",
     "CumSum", *(GROWING := ("ConstantOfShape", "Range", "Expand", "Tile")))
-"""Operators that are run; of the last four the size of the result is computed first."""
+"""Operators that are run; for the last four, the size of the result is computed first."""
 
 
 @dataclass
 class Folding:
     """The nodes of a model while constants are computed."""
 
-    nodes: list[Any]  # its nodes in topological order; those that were computed are gone
+    nodes: list[Any]  # the remaining nodes in topological order; computed nodes are removed
     values: dict[str, np.ndarray]  # values of small constants, by name
     opsets: Iterable[Any]  # the model's operator sets
     computed: dict[str, np.ndarray] = field(default_factory=dict)  # the constants that were computed
 
-    @np.errstate(all="ignore")  # a division by 0 in a model is no fault of this program, and its result a value
+    @np.errstate(all="ignore")  # a division by 0 in a model gives a value, without a warning
     def fold(self, shapes: Mapping[str, Shape | None]) -> bool:
         """Computes constants from known values and shapes; returns whether there was a new one."""
         rest, changed = [], False
@@ -88,7 +88,7 @@ class Folding:
         return _evaluated(node, operands, self.opsets)
 
     def _branch(self, node: Any) -> list[Any] | None:
-        """The nodes of the branch that an If takes, under names of its own; None where that is not known."""
+        """The nodes of the branch that an If takes, under unique names; None where the condition is not known."""
         if node.op_type != "If" or node.domain or not node.input or node.input[0] not in self.values:
             return None
         taken = "then_branch" if self.values[node.input[0]].any() else "else_branch"
@@ -108,7 +108,7 @@ class Folding:
 
 
 def is_small(tensor: Any) -> bool:
-    """Whether the values of a constant are kept, none of which lie in another file."""
+    """Whether the values of a constant are kept: at most `SMALL` elements, not in another file."""
     return bool(math.prod(tensor.dims) <= SMALL and tensor.data_location != onnx.TensorProto.EXTERNAL)
 
 
@@ -134,7 +134,7 @@ def _stated(node: Any) -> dict[str, np.ndarray] | None:
 
 
 def _grown(node: Any, operands: Mapping[str, np.ndarray]) -> float:
-    """Elements of the result of an operator of `GROWING`; infinite where its operands do not say."""
+    """Elements of the result of an operator of `GROWING`; infinite where they do not follow from its operands."""
     given = [operands[name] for name in node.input if name]
     if any(value.dtype.kind not in "biuf" for value in given[-1:] if node.op_type != "Range"):
         return math.inf
@@ -168,7 +168,7 @@ def _evaluated(node: Any, operands: Mapping[str, np.ndarray], opsets: Iterable[A
 
 
 def _renamed(node: Any, own: Mapping[str, str], prefix: str) -> Any:
-    """A node of a branch with the names that it has outside, in branches of its own as well."""
+    """A node of a branch with its names outside the branch, also within its own branches."""
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     copy.name = prefix + (node.name or next(iter(node.output), ""))
@@ -180,7 +180,7 @@ def _renamed(node: Any, own: Mapping[str, str], prefix: str) -> Any:
     return copy
 
 
-# ONNX's shape inference knows its own operators only. For inference alone, optimised models get twins.
+# ONNX's shape inference knows only ONNX's own operators. ONNX Runtime's get twins: ONNX operators of the same shapes.
 
 DOMAIN = "com.microsoft"  # domain of ONNX Runtime's own operators
 
@@ -188,7 +188,7 @@ UNCHANGED = ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "SkipLayerNormalizatio
              "SimplifiedLayerNormalization", "LayerNormalization", "QLinearSigmoid", "QLinearLeakyRelu",
              "QLinearSoftmax", "RotaryEmbedding", "QuantizeLinear", "DequantizeLinear", "BiasAdd", "BiasSoftmax",
              "BiasDropout", "GroupNorm", "SkipGroupNorm", "Trilu")
-"""Operators whose outputs, as far as they carry data on, have the shape of the first operand."""
+"""Operators whose outputs with data for later nodes have the shape of the first operand."""
 
 
 def shape_twins(node: Any) -> list[Any]:
@@ -197,14 +197,14 @@ def shape_twins(node: Any) -> list[Any]:
             node.domain == DOMAIN and node.op_type in UNCHANGED)):
         return [helper.make_node("Identity", [node.input[0]], [name]) for name in node.output if name]
     if node.domain == DOMAIN and node.op_type in TWINS:
-        with contextlib.suppress(IndexError):  # an operand is missing, which the walk over the nodes will say
+        with contextlib.suppress(IndexError):  # an operand is missing: the walk over the nodes reports it
             return [TWINS[node.op_type](node)]
     return [node]
 
 
 def _twin(operator: str, *places: int | slice, kept: Sequence[str] = (), **stated: Any) -> Callable[[Any], Any]:
-    """A twin that reads the operands at these places, and has the attributes that tell shapes: the attributes of the
-    node that are kept, and stated ones; an LSTM has all its outputs."""
+    """A function that makes a twin, which reads the operands at these places. It has the node's `kept` attributes, the
+    `stated` attributes, and one output, or all outputs of an LSTM."""
     def make(node: Any) -> Any:
         inputs = [name for place in places
                   for name in (node.input[place] if isinstance(place, slice) else [node.input[place]])]
@@ -222,7 +222,7 @@ def _turned(node: Any) -> Any:
 
 
 SHAPING = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "ceil_mode", "transA", "transB")
-"""Attributes that twins keep."""
+"""Attributes that twins keep by default."""
 
 TWINS: dict[str, Callable[[Any], Any]] = {
     "FusedConv": _twin("Conv", 0, 1), "QLinearAdd": _twin("Add", 0, 3), "QLinearMul": _twin("Mul", 0, 3),
@@ -237,12 +237,12 @@ TWINS: dict[str, Callable[[Any], Any]] = {
     "MatMulNBits": _twin("Einsum", 0, 1, equation="...k,jbw->...j"),  # weights [columns, blocks, words]
     **dict.fromkeys(("MultiHeadAttention", "GroupQueryAttention", "Attention", "QAttention"), _twin("Identity", 0)),
 }
-"""Operators with shapes of their own -> the function that makes their twin."""
+"""Operators whose outputs have other shapes than their operands -> the function that makes their twin."""
 
 
 MODEL, ANSWER = "model.onnx", "shapes.onnx"  # files of the program, in its folder
 MOST_AXES = 64  # axes of a tensor whose shape is kept; as many as NumPy allows
-OUT_OF_MEMORY = 3  # exit code of the program
+OUT_OF_MEMORY = 3  # exit code of the program when memory runs out
 
 
 def with_shapes(model: Any) -> Any:

@@ -7,8 +7,8 @@
       edges:
       - {from: first, to: second, as: Inputs, axes: {C: M}}
 
-`as` is the data space of the consumer, "Inputs" if not given. `axes` tells which dimension of the producer's output
-each dimension of the consumer is; dimensions of the same name need no entry, nor does the last one left on both sides.
+`as` is the consumer's data space for the tensor, by default "Inputs". `axes` maps dimensions of the consumer to
+dimensions of the producer's output; dimensions of the same name, and a last pair that is left, need no entry.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EDGE = table(
     ("from", TEXT, REQUIRED, "the layer that writes the tensor"),
     ("to", TEXT, REQUIRED, "the layer that reads it"),
     ("as", TEXT, "Inputs", "data space of the reading layer that the tensor is"),
-    ("axes", MAP, None, "reading layer's dimension -> the tensor's; by default the one of its name, or the last one left"))
+    ("axes", MAP, None, "reading layer's dimension -> the tensor's; by default of its name, or the last one left"))
 """The keys of `edges.yaml`, of its graph, layers and edges."""
 
 
@@ -65,7 +65,7 @@ def read_folder(folder: Path) -> Workload:
         reader.finish(" of a layer")
     edges = section.read("edges", Seq(where=where))
     section.finish(" of a network")
-    turns: list[Node] = []  # transposes, where axes come in another order
+    turns: list[Node] = []  # transposes, where the consumer's axes have another order
     reads: dict[str, dict[str, str]] = {name: {} for name in layers}
     for reader in readers(edges, EDGE):
         place = reader.node.where
@@ -97,9 +97,9 @@ def _read(path: Path, repeat: int) -> Operator:
 
 
 def _order(first: Operator, second: Operator, operand: str, axes: Map) -> tuple[int, ...]:
-    """For each axis of the operand, the axis of the producer's output that it is.
+    """For each axis of the operand, the index of the same axis in the producer's output.
 
-    Empty where only one of the two is repeated: no order of axes exists, and the link gets its obstacle later.
+    Empty where only one of the two operators is repeated: the axes do not match, and the link gets its obstacle later.
     """
     output = [axis[0] for axis in first.view(first.problem.output.name)]
     wanted = [axis[0] for axis in second.view(operand)]

@@ -1,7 +1,7 @@
 """Turns ATen operators into nodes: by tables of names, or by a function where arguments matter.
 
-`LAYERS` holds the operators with multiply-accumulates, `FUNCTIONS` others that need arguments, named as in PyTorch's
-schemas. Operators in no table are taken by PyTorch's own tags (pointwise, reduction); the rest are not understood.
+`LAYERS` holds the operators with multiply-accumulates, `FUNCTIONS` other operators that need arguments, named as in
+PyTorch's schemas. PyTorch's tags (pointwise, reduction) decide about operators in no table; the rest is not understood.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TorchCall(Call):
     """A call of an exported program: an operator of ATen, such as "conv2d", or the full name of another library's."""
 
     arguments: Mapping[str, Any]  # arguments by name, tensors as values of the assembly
-    several: bool = False  # whether it gives a list of results, perhaps of one
+    several: bool = False  # whether it returns a list of results, perhaps of length 1
     tag: str = ""  # PyTorch's tag of the operator: "pointwise", "reduction" or ""
     is_complex: bool = False  # whether its result has complex numbers
 
@@ -34,7 +34,7 @@ class TorchCall(Call):
         return default if value is None else value
 
     def one_of(self, *names: str) -> Any:
-        """The argument that has one of these names, which differ from schema to schema."""
+        """The argument under the first of these names that the schema has."""
         return next(self.arguments[name] for name in names if name in self.arguments)
 
     def per_axis(self, name: str, kernel: Shape, default: Any = 1) -> Shape:
@@ -49,7 +49,7 @@ Maker = Callable[[TorchCall], Tensor | list[Tensor]]
 
 
 # Names follow PyTorch's schemas (pytorch, aten/src/ATen/native/native_functions.yaml), without the overload and
-# the underscore of in-place variants; operators of other libraries have theirs in front.
+# the underscore of in-place variants; operators of other libraries have the library's name in front.
 
 SAME = ("dropout", "feature_dropout", "native_dropout", "alpha_dropout", "contiguous", "clone", "alias", "detach", "to",
         "_to_copy", "type_as", "lift_fresh_copy", "_assert_tensor_metadata", "positive", "float", "resolve_conj",
@@ -59,7 +59,7 @@ SAME = ("dropout", "feature_dropout", "native_dropout", "alpha_dropout", "contig
 FILLS = ("full_like", "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "randint_like", "new_zeros",
          "new_ones", "new_full", "new_empty", "new_empty_strided", "fill", "zero", "bernoulli", "uniform", "normal",
          "exponential", "random", "empty_permuted", "normal_functional")
-"""Operators that take a shape from a tensor, and no data: constants."""
+"""Operators that read only the shape of a tensor: their results are constants."""
 
 NAMES = by_name({
     "softplus": "softplus log_sigmoid log_sigmoid_forward", "clip": "relu6 hardtanh clamp clamp_min clamp_max",
@@ -129,13 +129,13 @@ NAMES = by_name({
     "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "_upsample_bilinear2d_aa",
     "_upsample_bicubic2d_aa", "multi_margin_loss", "multilabel_margin_loss")
 }
-"""Other operators without multiply-accumulates -> the operation of their node (`node.KINDS`); no tile is followed
-through "other". PyTorch tags further ones."""
+"""ATen operators without multiply-accumulates -> the operation of their node (`node.KINDS`); no tile is followed
+through "other". Further operators are known by PyTorch's tags."""
 
 
 def _pool(call: TorchCall) -> Tensor:
-    """A pool over the axes that the digit in its name counts (max_pool2d); without a stride its windows lie side by
-    side. One to a given size is an ordinary one where it divides the input."""
+    """A pool over as many axes as the digit in its name (max_pool2d); the default stride is the window. An adaptive
+    pool is an ordinary pool where its output size divides the input."""
     rank = int(call.operator[call.operator.index("pool") + 4])
     if "adaptive" in call.operator:
         before, after = call.first.shape[-rank:], call.out[-rank:]
@@ -176,7 +176,7 @@ def _transpose(call: TorchCall) -> Tensor:
 
 
 def _windows(call: TorchCall) -> Tensor:
-    """The points under each window of an image, over its last axes (im2col): [N, C, ...] as [N, C * taps, windows]."""
+    """The points in each window of an image, over its last axes (im2col): [N, C, ...] as [N, C * taps, windows]."""
     kernel = tuple(call.arguments["kernel_size"])
     x, lead = call.first, len(call.first.shape) - len(kernel)
     slides = zip(kernel, call.per_axis("stride", kernel), call.per_axis("dilation", kernel),
@@ -189,7 +189,7 @@ def _windows(call: TorchCall) -> Tensor:
 
 
 def _folded(call: TorchCall) -> Tensor:
-    """The image of the points under each window, which are summed where windows overlap (col2im)."""
+    """The image from the points of all windows, summed where windows overlap (col2im)."""
     kernel, image, lead = tuple(call.arguments["kernel_size"]), call.out[-2:], call.out[:-2]
     count = tuple(extent // size for extent, size in zip(image, kernel, strict=True))
     covered = tuple(number * size for number, size in zip(count, kernel, strict=True)) == image
@@ -202,7 +202,7 @@ def _folded(call: TorchCall) -> Tensor:
 
 
 def _unfolded(call: TorchCall) -> Tensor:
-    """The points under each window along one axis, on a further axis behind all others."""
+    """The points in each window along one axis, on a new last axis."""
     rank = len(call.first.shape)
     axis, slide = call.get("dimension", 0) % rank, WindowSlide(call.arguments["size"], call.arguments["step"])
     x = windows(call.to, f"{call.name}.windows", call.first, axis, slide)
@@ -210,8 +210,8 @@ def _unfolded(call: TorchCall) -> Tensor:
 
 
 def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide) -> Tensor:
-    """Cuts an axis of a tensor into windows: [..., extent, ...] as [..., windows, points, ...], with zeros around the
-    axis. Points of windows side by side are rearranged, others picked out of the axis, all of which is there then."""
+    """Cuts an axis of a tensor, padded with zeros, into windows: [..., extent, ...] as [..., windows, points, ...].
+    Windows side by side are a reshape; else the points are gathered, for which the whole axis must be there."""
     before, extent, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
     count = (extent + 2 * slide.pad - slide.reach(1)) // slide.stride + 1
     flat = (*before, count * slide.kernel, *after)
@@ -233,12 +233,12 @@ FUNCTIONS: dict[str, Maker] = by_name({
     _norm("instancenorm", lambda call: len(call.first.shape) - 2): "instance_norm",
     _transpose: "permute transpose swapaxes swapdims t numpy_T mT adjoint",
     lambda call: call.to.expand(call.name, call.first, call.out): "expand expand_as broadcast_to",
-    lambda call: call.to.expand(call.name, call.arguments["src"], call.out): "copy",  # all elements are another's
+    lambda call: call.to.expand(call.name, call.arguments["src"], call.out): "copy",  # all elements come from `src`
     lambda call: assembly.as_complex(call.to, call.name, call.first): "view_as_complex view_as_complex_copy",
     lambda call: assembly.as_pairs(call.to, call.name, call.first): "view_as_real view_as_real_copy",
     _windows: "im2col", _folded: "col2im", _unfolded: "unfold",
 })
-"""Other operators that need arguments -> the function that adds their nodes."""
+"""Operators without multiply-accumulates that need arguments -> the function that adds their nodes."""
 
 
 def _convolution(call: TorchCall) -> Tensor:
@@ -286,8 +286,8 @@ def _product(call: TorchCall) -> Tensor:
 
 
 def _experts(call: TorchCall) -> Tensor:
-    """Products of groups, of which one axis holds all: rows in the order of their experts [S, in], and a weight for
-    each expert [experts, in, out]. With an axis for the groups on both sides they are products of a batch."""
+    """Grouped products: rows in the order of their experts [S, in] times a weight for each expert [experts, in, out].
+    Where both operands have an axis of groups, they are products of a batch."""
     rows, weights = call.tensors[:2]
     if len(rows.shape) == len(weights.shape) == 3:
         return call.product(rows, weights)
@@ -299,14 +299,14 @@ def _experts(call: TorchCall) -> Tensor:
 
 
 def _fourier(call: TorchCall) -> Tensor:
-    """A Fourier transform, which is named with its multiply-accumulates (`assembly.fourier_macs`)."""
+    """A Fourier transform: not understood, but with its multiply-accumulates (`assembly.fourier_macs`)."""
     signal = call.first.shape if call.operator == "_fft_r2c" else call.out
     points = math.prod(signal[axis] for axis in call.arguments["dim"])
     return call.unknown(assembly.fourier_macs(points, math.prod(signal) // points, call.operator != "_fft_c2c"))
 
 
 def _summed_products(call: TorchCall) -> Tensor:
-    """addbmm: products of a batch, summed, which are one product over the inner axes side by side."""
+    """addbmm: the sum of a batch of products is one product, with the batch as part of the inner axis."""
     to, a, b = call.to, call.arguments["batch1"], call.arguments["batch2"]
     (batch, n, k), m = a.shape, b.shape[-1]
     rows = to.reshape(f"{call.name}.rows", to.transpose(f"{call.name}.left", a, (1, 0, 2)), (n, batch * k))
@@ -315,7 +315,7 @@ def _summed_products(call: TorchCall) -> Tensor:
 
 
 def _bilinear(call: TorchCall) -> Tensor:
-    """x W_m y for every output m: a product of all x with W [in, out * in'], and for every row one with its y."""
+    """x W_m y for every output m: one product of all x with W [in, out * in'], then one product per row with its y."""
     to, name = call.to, call.name
     left, right, weight = (call.arguments[key] for key in ("input1", "input2", "weight"))
     (m, i, j), rows = weight.shape, math.prod(left.shape[:-1])
@@ -328,11 +328,11 @@ def _bilinear(call: TorchCall) -> Tensor:
 
 COMPLEX = {"mm": "nk,km->nm", "bmm": "bnk,bkm->bnm", "mv": "nk,k->n", "dot": "k,k->", "vdot": "k,k->",
            "linear": "...k,mk->...m", "addmm": "nk,km->nm", "baddbmm": "bnk,bkm->bnm", "addmv": "nk,k->n"}
-"""Products of complex numbers that are counted -> their equation; matmul and einsum besides."""
+"""Operators that are understood for complex numbers, besides matmul and einsum -> their equation."""
 
 
 def _complex_product(call: TorchCall) -> Tensor | list[Tensor]:
-    """A product of complex numbers; any other operator on them is named with four multiply-accumulates for each."""
+    """A product of complex numbers; any other operator on them is not understood, with four real products for each."""
     added = call.operator.startswith(("addm", "badd"))
     operands = call.tensors[1:3] if added else call.tensors
     if call.operator == "matmul":
@@ -350,7 +350,7 @@ def _complex_product(call: TorchCall) -> Tensor | list[Tensor]:
 
 
 def _recurrent(call: TorchCall) -> list[Tensor]:
-    """lstm.input, gru.input, rnn_tanh.input, rnn_relu.input: a stack of layers, then the last states."""
+    """lstm.input, gru.input, rnn_tanh.input, rnn_relu.input: a stack of layers; results are the output, last states."""
     to, name = call.to, call.name
     if "input" not in call.arguments:
         return to.unknown(name, f"{call.operator} of packed sequences", call.tensors, call.outs)
@@ -372,7 +372,7 @@ KERNELS = ("flash_attention", "flash_attention_for_cpu", "efficient_attention", 
 
 
 def _attention(call: TorchCall) -> Tensor:
-    """Scaled dot-product attention, whichever kernel PyTorch chose for it."""
+    """Scaled dot-product attention, for each of PyTorch's kernels."""
     operands = [call.arguments[name] for name in ("query", "key", "value")]
     alike = operands[0].shape[-2] == operands[1].shape[-2]  # else PyTorch's mask begins with the first key
     return assembly.attention(call.to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out,
@@ -406,7 +406,7 @@ LAYERS: dict[str, Maker] = by_name({
     _attention: "scaled_dot_product_attention " + " ".join(f"_scaled_dot_product_{kernel}" for kernel in (
         *KERNELS, "attention_math", "attention_math_for_mps")),
     lambda call: [*convolutions.attention_gradients(call.to, call.name, call.tensors[0], call.tensors[1:4]),
-                  *call.constants[3:]]:   # gradients of masks carry nothing on
+                  *call.constants[3:]]:   # gradients of masks are constants
         " ".join(f"_scaled_dot_product_{kernel}_backward" for kernel in KERNELS),
 })
 """Operators with multiply-accumulates -> the function that adds their nodes."""
@@ -417,13 +417,13 @@ TRAINED = ("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_
 
 
 def has_name(operator: str, tag: str) -> bool:
-    """Whether `understood` knows an operator, with PyTorch's tag of it, without PyTorch taking it apart."""
+    """Whether `understood` knows an operator, by name or by PyTorch's tag, without decomposition by PyTorch."""
     return bool(tag) or any(operator in table for table in (SAME, FILLS, NAMES, LAYERS, FUNCTIONS))
 
 
 def understood(call: TorchCall) -> list[Tensor]:
-    """Adds the nodes of one call and returns its results, from nodes `not_understood` where no table has the operator.
-    Those behind the first are constants where they carry no data on."""
+    """Adds the nodes of one call, `not_understood` where no table has the operator, and returns its results.
+    Results behind the first are constants where later nodes get no data from them."""
     name = call.operator
     op = NAMES.get(name, {"pointwise": "elementwise", "reduction": "other"}.get(call.tag, ""))
     kind = KIND.get(op)
@@ -457,7 +457,7 @@ def _each(call: TorchCall, make: Callable[[TorchCall, str, str, int], Tensor], o
 
 
 def _picked(call: TorchCall, op: str, name: str, index: int) -> Tensor:
-    """Elements picked or put together, one of several results; no opaque node where all of them are picked."""
+    """One of several results that pick or concatenate elements; no opaque node where all elements are picked."""
     shape, first = call.outs[index] or (), call.first
     filled = [tensor for tensor in call.tensors if math.prod(tensor.shape)]
     if op in ("slice", "pad", "expand", "concat") and len(filled) == 1 and shape == filled[0].shape:
@@ -473,10 +473,10 @@ def _picked(call: TorchCall, op: str, name: str, index: int) -> Tensor:
 
 SUMMING = ("scatter_add", "scatter_reduce", "index_add", "index_reduce", "_embedding_bag", "_upsample_bilinear2d_aa",
            "_upsample_bicubic2d_aa")
-"""Operators that sum elements which they pick or put; so do those that accumulate."""
+"""Operators that sum the elements that they gather or scatter; operators with `accumulate` do so, too."""
 
 def _details(call: TorchCall, op: str, index: int) -> Details:
-    """What a call says beside the shapes of how one of its results picks, pads or resizes elements."""
+    """The details, beside the shapes, of how a result of a call picks, pads or resizes elements."""
     name, before, after = call.operator, call.first.shape, call.outs[index] or ()
     rank, dim = len(before), call.arguments.get("dim")
     by_constants = all(tensor.constant for tensor in call.tensors[1:])
@@ -507,7 +507,7 @@ def _details(call: TorchCall, op: str, index: int) -> Details:
 
 
 def _over_axes(call: TorchCall, op: str, name: str, index: int) -> Tensor:
-    """Whole rows along the argument `dim`: one axis, several, or all where it is not given."""
+    """A node that needs whole rows along the argument `dim`: one axis, several axes, or by default all."""
     rank, shape = len(call.first.shape), call.outs[index]
     if not rank:
         return call.to.node(name, "elementwise", [call.first], shape, what=call.operator)

@@ -1,8 +1,8 @@
 """Reads PyTorch modules by `torch.export`. Weights are not read; the module is traced, not run.
 
-`torch.export` gives a graph of ATen operators with the shape of every value, which `flattened` makes flat. Calls are
-walked in order; `torch_operators` turns each into nodes. Placeholders of the user are the network's inputs, all others
-(parameters, buffers) constants, and so is every value that follows only from constants, or that has no elements.
+`torch.export` gives a graph of ATen operators with the shape of every value, which `flattened` simplifies. Calls are
+walked in order; `torch_operators` turns each into nodes. The user's placeholders are the network's inputs. All other
+placeholders (parameters, buffers) are constants, as are values computed only from constants, or without elements.
 """
 
 from __future__ import annotations
@@ -37,45 +37,44 @@ from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention,
 from fadiff_mapper.workload.readers.convolutions import attention_gradients, repeated
 from fadiff_mapper.workload.readers.torch_operators import FILLS, LAYERS, TorchCall, has_name, understood
 
-# A program is made flat: regions (`no_grad`, `autocast`) are replaced by their calls, and operators that
-# `torch_operators` does not know by name by PyTorch's decomposition of them (tensordot, cells of recurrent layers,
-# ...), as far as it says so; the operators of a decomposition are looked at again. Equal calls are traced once, so that
-# 32 equal blocks take no longer than one.
+# A program is flattened: regions (`no_grad`, `autocast`) are replaced by their calls, and operators that
+# `torch_operators` does not know by name are replaced by PyTorch's decomposition (tensordot, cells of recurrent layers,
+# ...), if it has one, repeatedly. Equal calls are traced once, so that 32 equal blocks take no longer than one.
 #
-# `ExportedProgram.run_decompositions` does that, too, and makes updates in place and maps over a batch (`torch.vmap`)
-# explicit, but traces the whole program anew, in several passes, and fails for caches of keys and values that are
-# written in place. So it is called only for these, and for operators that nothing else takes apart.
+# `ExportedProgram.run_decompositions` decomposes, too, and makes updates in place and maps over a batch (`torch.vmap`)
+# explicit. But it traces the whole program anew, in several passes, and fails for caches of keys and values that are
+# written in place. So it is called only for such updates and maps, and for operators without another decomposition.
 
 REGIONS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
-"""Operators that call the graph among their arguments once, with all arguments behind it."""
+"""Operators that call a graph, one of their arguments, once with all arguments behind it."""
 
-ROUNDS = 4  # times that operators are taken apart: a plain safety limit
+ROUNDS = 4  # times that operators are decomposed: a plain safety limit
 
 
 def flattened(program: ExportedProgram) -> ExportedProgram:
-    """A program with the same results in which every call is of an operator; the given one is not changed."""
+    """A program with the same results, without regions and unknown operators where possible; the given one stays."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if any(_is_region(node) for node in program.graph.nodes):
             program = _edited(program, _inline)
         program = _taken_apart(program)
         if _changes(program):
-            with suppress(AssertionError, RuntimeError):  # at caches of keys and values, which `_add_calls` follows
+            with suppress(AssertionError, RuntimeError):  # fails at written caches, which `_add_calls` follows
                 program = program.run_decompositions({})
             program = _taken_apart(program)
         unknown = {node.target for graph in _graphs(program.graph_module) for node in graph.graph.nodes
                    if _is_unknown(node)}
         table = {target: _decompositions()[target] for target in unknown if target in _decompositions()}
         for part in (table, *({target: function} for target, function in table.items())) if unknown else ():
-            with suppress(Exception):  # something goes wrong inside a decomposition: each is tried by itself
+            with suppress(Exception):  # a decomposition fails: each is tried by itself
                 apart: ExportedProgram = program.run_decompositions(part)
                 return apart
         return program
 
 
 def _edited(program: ExportedProgram, edit: Callable[[torch.fx.GraphModule], None]) -> ExportedProgram:
-    """A program with the same inputs and results, perhaps under other names, of whose module, without weights, a copy
-    is edited; what nobody reads is left out."""
+    """A copy of a program whose module, without weights, is edited. Inputs and results stay, perhaps under other names;
+    values without readers are left out."""
     module: torch.fx.GraphModule = copy.deepcopy(program.graph_module)
     for node, original in zip(module.graph.nodes, program.graph.nodes, strict=True):
         node.name = original.name   # a plain copy calls "input" "input_1"
@@ -92,10 +91,10 @@ def _edited(program: ExportedProgram, edit: Callable[[torch.fx.GraphModule], Non
 
 
 def _put_body(graph: torch.fx.Graph, call: torch.fx.Node, body: torch.fx.Graph, given: Sequence[Any]) -> None:
-    """Copies a body in front of a call of a graph, and has its results read in place of the call's.
+    """Copies a body in front of a call in a graph, and replaces the results of the call by the results of the body.
 
-    The call has one result, or several, of which all readers pick one by its index. `given` has a node of `graph` or a
-    number for each placeholder of the body; nodes of the body without a module become part of the call's.
+    Readers of a call with several results pick one by its index. `given` has a node of `graph` or a number for each
+    placeholder of the body; nodes of the body that belong to no module join the module of the call.
     """
     inputs = [node for node in body.nodes if node.op == "placeholder"]
     copies = dict(zip(inputs, given, strict=True))
@@ -135,7 +134,7 @@ def _graph_of(module: torch.fx.GraphModule, value: Any) -> torch.fx.GraphModule 
 
 
 def _taken_apart(program: ExportedProgram) -> ExportedProgram:
-    """A program without unknown operators, as far as PyTorch can take them apart."""
+    """A program whose unknown operators are decomposed, where PyTorch can do so."""
     if not any(_is_unknown(node) for graph in _graphs(program.graph_module) for node in graph.graph.nodes):
         return program
 
@@ -156,11 +155,11 @@ def _graphs(module: torch.fx.GraphModule) -> list[torch.fx.GraphModule]:
 
 
 def _body(call: torch.fx.Node, bodies: dict[Hashable, torch.fx.Graph | None]) -> torch.fx.Graph | None:
-    """The operators that PyTorch computes a call by, with a placeholder for every node that it reads.
+    """PyTorch's decomposition of a call, with a placeholder for every node that the call reads.
 
-    Views that are in no table (`movedim`) name their own decomposition. None where there is no decomposition, or one
-    that fails, that checks values (`linalg_inv`: is the matrix singular?), or that holds a tensor of its own. `bodies`
-    are those found so far, by operator and arguments; a new one is added.
+    Views that are in no table (`movedim`) name their own decomposition. None where there is no decomposition, or where
+    it fails, checks values (`linalg_inv`: is the matrix singular?), or holds a tensor. `bodies` caches them by operator
+    and arguments.
     """
     given = call.all_input_nodes
     tensors: list[Any] = [source.meta.get("val") for source in given]
@@ -197,15 +196,15 @@ def _body(call: torch.fx.Node, bodies: dict[Hashable, torch.fx.Graph | None]) ->
 
 @cache
 def _decompositions() -> dict[Any, Any]:
-    """Operator -> the function that computes it by others; PyTorch takes seconds to list them."""
+    """Operator -> the function that decomposes it; cached, as PyTorch takes seconds to list them."""
     return {**decomposition_table, **torch.export.default_decompositions()}
 
 
 def _changes(program: ExportedProgram) -> bool:
     """True where there are regions, maps over a batch, or updates in place that a later reader of the tensor must see.
 
-    Most updates are of a tensor that nobody else reads (a ReLU behind a convolution) or of constants (masks, running
-    means, new zeros of a computed shape). Making those explicit would trace the whole network once more.
+    Most updates change a tensor without other readers (a ReLU behind a convolution) or constants (masks, running means,
+    new zeros of a computed shape). They are ignored, as making them explicit would trace the whole network again.
     """
     kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
     computed: set[torch.fx.Node] = set()
@@ -233,7 +232,7 @@ def _updates(node: torch.fx.Node) -> bool:
 
 
 def _private(tensor: Any, update: torch.fx.Node, before: set[torch.fx.Node]) -> bool:
-    """True for a tensor that an update changes, and that nobody sees but by the update's result."""
+    """True for a tensor whose change by an update is visible only in the update's result."""
     while isinstance(tensor, torch.fx.Node) and tensor.target is torch.ops.aten.alias.default and all(
             user is update for user in tensor.users):  # the tensor itself under another name
         tensor, update = tensor.args[0], tensor
@@ -252,9 +251,9 @@ def _is_view(node: torch.fx.Node) -> bool:
 
 
 def _is_unknown(node: torch.fx.Node) -> bool:
-    """True for calls of operators that are not known by name, unless they read nothing and so make constants.
+    """True for calls of operators that are not known by name, unless they read no tensor and so make constants.
 
-    Repetitions of each element by a number are taken apart, too: as expanded axes their way is followed.
+    Repetitions of each element a number of times are decomposed, too: tiles are followed through expanded axes.
     """
     if node.target is torch.ops.aten.repeat_interleave.self_int:
         return bool(node.all_input_nodes)
@@ -263,7 +262,7 @@ def _is_unknown(node: torch.fx.Node) -> bool:
 
 
 def operator_name(target: Any) -> str:
-    """The name of a call's operator in the tables: `relu` of aten::relu_.default, the full one outside of aten."""
+    """The name of an operator in the tables: `relu` for aten::relu_.default, the full name outside of aten."""
     if not isinstance(target, torch._ops.OpOverload):
         return getattr(target, "__name__", str(target)) if target is not operator.getitem else "getitem"
     space, _, name = target._schema.name.partition("::")
@@ -272,31 +271,31 @@ def operator_name(target: Any) -> str:
 
 @cache
 def tag_of(target: Any) -> str:
-    """The tag of an operator that says how its points depend on each other: "pointwise", "reduction" or ""."""
+    """PyTorch's tag of an operator on the dependences between points: "pointwise", "reduction" or ""."""
     tags = {str(tag).rpartition(".")[2] for tag in getattr(target, "tags", ())}
     return next((tag for tag in ("pointwise", "reduction") if tag in tags), "")
 
 
 # Operators of higher order call graphs:
 #
-#     cond              the branch with more multiply-accumulates runs; its operators say so
+#     cond              the branch with more multiply-accumulates runs; `Node.what` of its operators says so
 #     scan, map         the operators of the body, once for every entry of the first scanned axis
-#     flex_attention    attention between all queries and keys, whatever its mask of blocks leaves out
-#     while_loop        not understood: the number of passes depends on data; one pass is assumed
-#     any other         not understood; likewise with one call of each graph
+#     flex_attention    attention between all queries and keys; its mask of blocks is ignored
+#     while_loop        not understood, as the number of passes depends on data; the estimate is one pass
+#     any other         not understood; the estimate is one call of each graph
 
 Walk = Callable[[torch.fx.GraphModule, Sequence[Any], Assembly], list[Any]]
 """Adds the calls of a graph to an assembly, given the values of its placeholders; returns the values of its results."""
 
 def _region(call: TorchCall, walk: Walk) -> list[Any]:
-    """Adds the nodes of one call of higher order, whose graphs `walk` adds, and returns the values of its results."""
+    """Adds the nodes of a call of higher order and returns the values of its results; `walk` adds the graphs' nodes."""
     to, start = call.to, len(call.to.nodes)
     if call.operator == "flex_attention_backward":
         q, k, v, _, _, gradient = call.tensors[:6]
         return [*attention_gradients(to, call.name, gradient, (q, k, v)), *call.constants[3:]]
     if call.operator in ("scan", "map_impl", "associative_scan"):
-        # Arguments are the body; for a scan the tensors that are carried on; those that are scanned; further ones. An
-        # associative scan of n entries combines them n - 1 times, at least.
+        # Arguments: the body, the carried tensors (of a scan), the scanned tensors, further tensors. An associative
+        # scan of n entries combines them at least n - 1 times.
         body, *groups = call.arguments.values()
         scanned = groups[1] if call.operator == "scan" else groups[0]
         entries = [Tensor(tensor.shape[1:], tensor.node) for tensor in scanned]
@@ -307,7 +306,7 @@ def _region(call: TorchCall, walk: Walk) -> list[Any]:
         recognise_products(inner, [value.node for value in results if isinstance(value, Tensor) and value.node])
         return repeated(to, call.name, inner, scanned[0].shape[0] - (call.operator == "associative_scan"),
                         call.tensors, call.outs, in_turn=call.operator != "map_impl")
-    if call.operator == "flex_attention":   # without its mask; the sums of its rows carry no data on
+    if call.operator == "flex_attention":   # without its mask; the sums of its rows are constants
         what = "every query attends to every key, whatever a mask of blocks leaves out"
         results = [attention(to, call.name, call.tensors[:3], None, call.out), *call.constants[1:]]
     elif call.operator == "cond":
@@ -323,7 +322,7 @@ def _region(call: TorchCall, walk: Walk) -> list[Any]:
 
 
 def _macs(graph: torch.fx.GraphModule, to: Assembly, walk: Walk, given: Sequence[Any] | None = None) -> int:
-    """Multiply-accumulates of one call of a graph, those counted that its nodes may well have."""
+    """Multiply-accumulates of one call of a graph, with the estimates for nodes that are not understood."""
     inner = Assembly(Where(""), busy_experts=to.busy_experts)
     if given is None:
         given = [Tensor(tuple(node.meta["val"].shape), node.name) if isinstance(node.meta.get("val"), torch.Tensor)
@@ -333,13 +332,13 @@ def _macs(graph: torch.fx.GraphModule, to: Assembly, walk: Walk, given: Sequence
 
 
 def _outer(inner: Assembly, index: int, value: Any) -> Any:
-    """A computed value as an input of an assembly of its own; constants and numbers as they are."""
+    """A computed value as an input of the assembly `inner`; constants and numbers stay as they are."""
     return inner.input(f"input {index}", value.shape) if isinstance(value, Tensor) and value.node else value
 
 
 DIFFERENTIATED = ("of a training step the module of its loss, as load_network(torch.export.experimental."
                   "_export_forward_backward(torch.export.export(loss, inputs)))")
-"""What is accepted in place of a module that computes gradients."""
+"""The accepted source in place of a module that computes gradients."""
 
 
 def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Sequence[Any] | None,
@@ -376,10 +375,10 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
         raise FadiffError(f"{type(module).__name__}: no example inputs; accepted: load_network(module, (tensor, ...)), "
                           "whose shapes become the network's")
     given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs or ())
-    said = StringIO()   # of a module that it cannot trace, torch prints the program so far: 4,000 lines for a detector
+    said = StringIO()   # torch prints the whole program so far of a module that it cannot trace
     fastpath, traceless = torch.backends.mha.get_fastpath_enabled(), fx.config.do_not_emit_stack_traces
-    torch.backends.mha.set_fastpath_enabled(False)  # modules of attention are the products that they are
-    fx.config.do_not_emit_stack_traces = True  # of every node: a sixth of the time for what nothing reads
+    torch.backends.mha.set_fastpath_enabled(False)  # the fast path would hide the products of attention modules
+    fx.config.do_not_emit_stack_traces = True  # stack traces of nodes are not read, and take time
     try:
         with warnings.catch_warnings(), redirect_stderr(said):
             warnings.simplefilter("ignore")
@@ -407,10 +406,10 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
 
 def _add_calls(module: torch.fx.GraphModule, values: dict[str, Any], to: Assembly, title: str,
                prefix: str = "") -> None:
-    """Adds the calls of a graph to a network, and their values to its placeholders and constants.
+    """Adds the calls of a graph to a network; `values` has placeholders and constants, and gets the calls' results.
 
-    `prefix` precedes the names of nodes. A call is named as its module, such as layer1.0.conv1, where it is the
-    module's only call, else by its own name behind the module's.
+    `prefix` precedes the names of nodes. A call that is the only call of its module is named as the module, such as
+    layer1.0.conv1; another call has its own name behind the module's.
     """
     calls = [node for node in module.graph.nodes if node.op == "call_function"]
     stacks = {node: list((node.meta.get("nn_module_stack") or {}).values()) for node in calls}
@@ -432,11 +431,11 @@ def _add_calls(module: torch.fx.GraphModule, values: dict[str, Any], to: Assembl
         schema, first = getattr(node.target, "_schema", None), node.args[0] if node.args else None
         if isinstance(first, torch.fx.Node) and schema is not None and schema.is_mutable and len(
                 schema.returns) == 1 and (written := schema.arguments[0].alias_info) is not None and written.is_write:
-            values[first.name] = values[node.name]  # which the call updates in place and returns
+            values[first.name] = values[node.name]  # the call updates its first argument in place and returns it
 
 
 def _bits(node: torch.fx.Node) -> int:
-    """Bits of an element of a value, of a dequantized one those that it is made of; 0 where it is no tensor."""
+    """Bits of an element of a value; of a dequantized value, the bits of its quantized operand; 0 for no tensor."""
     if "dequantize" in str(node.target) and node.all_input_nodes:
         return _bits(node.all_input_nodes[0])
     made = tree_leaves(node.meta.get("val"))
@@ -445,7 +444,7 @@ def _bits(node: torch.fx.Node) -> int:
 
 def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values: Mapping[str, Any], to: Assembly,
             title: str) -> Any:
-    """The tensor, or list of tensors, that one call of a module gives."""
+    """The tensor, or list of tensors, that a call in a module returns."""
     if node.target is operator.getitem:
         source, index = node.args[0], node.args[1]
         several = values.get(getattr(source, "name", ""))
@@ -472,7 +471,7 @@ def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values
         returned = output.args[0] if isinstance(output.args[0], list | tuple) else [output.args[0]]
         return [inner.get(getattr(item, "name", "")) for item in returned]
     higher = isinstance(node.target, torch._ops.HigherOrderOperator)
-    # of one such as makes writing to arguments explicit, the operator in it
+    # for a call of higher order that wraps an operator (such as one that writes to arguments), that operator
     target = next((item for item in node.args if isinstance(item, torch._ops.OpOverload)), None) if higher else None
     names = [argument.name for argument in node.target._schema.arguments] if isinstance(
         node.target, torch._ops.OpOverload) else []
@@ -487,7 +486,7 @@ def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values
                                               for each in made[:1]))
     results: list[Any] = call.constants
     written = [item for item in made if isinstance(item, torch.Tensor)]
-    if any(item.numel() for item in written):  # else a check, or nothing
+    if any(item.numel() for item in written):  # else a check without a result, or empty tensors
         if not all(tensor.constant for tensor in call.tensors):
             results = _region(call, walk) if higher else understood(call)
         elif higher or call.operator in LAYERS:  # constants, counted as if they were computed
