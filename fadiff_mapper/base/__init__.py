@@ -1,1 +1,1 @@
-"""Programs, files, signals and errors: nothing of Timeloop."""
+"""Programs, files, signals and errors, without any notion of Timeloop."""

@@ -11,7 +11,7 @@ Array: TypeAlias = Any
 """A NumPy array or a torch tensor; `array_namespace` names the functions that both have."""
 
 STANDARD = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-"""Whether NumPy has every name of the array API standard itself (since 2.1), so that no wrapper has to be loaded."""
+"""Whether NumPy itself has every name of the array API standard (since 2.1), so that no wrapper must be loaded."""
 
 
 def array_namespace(array: Array) -> Any:

@@ -1,11 +1,11 @@
-"""A run's folder: one run writes to it at a time, and its files are there whole or not at all.
+"""A run's folder: only one run writes to it at a time, and each file is there whole or not at all.
 
 Texts are written beside their destination, forced to disk and then renamed, as `rename(2)` replaces a file in one
-step; the folder is held by an advisory lock (`flock(2)`), which the system drops when its process ends.
+step. An advisory lock (`flock(2)`) holds the folder; the system drops it when its process ends.
 
-Renaming replaces whatever has the name, so only regular files are: a device would be gone, and so would a link, whose
-owner expects it to stay. Nor is a link to a file followed, as it would choose a place outside of the folder; its target
-can be named instead. A link to a folder is followed, as runs are often kept on another disk.
+Renaming replaces whatever has the name, so only regular files are replaced: a device or a link would be lost. A link to
+a file is not followed, because it would lead out of the folder; a user can name its target instead. A link to a folder
+is followed, as runs are often kept on another disk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from fadiff_mapper.base.errors import FadiffError
 
 REMAINS = re.compile(r"\.(?:(?P<name>.+)\.)?(?P<process>\d{1,9})\.(?:partial|probe)", re.DOTALL)
-"""The names under which files are written, and of probes: with the number of the process."""
+"""Names of files that are being written, and of probes, with the number of the process."""
 LOCK_NAME = ".fadiff.lock"  # the file in a run's folder that its process holds locked
 
 
@@ -32,7 +32,7 @@ def write_files(folder: Path | str, files: Mapping[str, str | bytes], mode: int 
     Every file is first written in full beside its destination and forced to disk; only then all of them are
     renamed. So a full disk, a missing permission or an interruption leaves the files of before untouched, and
     no reader ever sees half a file. `mode` are the permissions before the user's mask is taken off. Raises FadiffError
-    with the file and the reason where one cannot be written, or what has its name is no regular file.
+    with the file and the reason where a file cannot be written, or something else than a regular file has its name.
     """
     folder = Path(folder)
     _make(folder)
@@ -59,11 +59,11 @@ def write_files(folder: Path | str, files: Mapping[str, str | bytes], mode: int 
 
 
 def append_line(path: Path, line: bytes) -> int:
-    """Appends a line to a file that this process alone writes to, and others may read; returns its first byte's place.
+    """Appends a line to a file that only this process writes, and others may read; returns its first byte's place.
 
-    The line is there whole or not at all, except where the process is killed on the way: a reader must leave out a last
-    line without an end. Nothing is forced to disk, so that a crash of the machine may lose the newest lines. Folders
-    around the file are made where they do not exist. Raises FadiffError as `write_files` does.
+    The line is there whole or not at all, unless the process is killed meanwhile: readers must ignore a last line
+    without an end. Nothing is forced to disk, so that a crash of the machine may lose the newest lines. Folders around
+    the file are made where they do not exist. Raises FadiffError as `write_files` does.
     """
     check_names(path.parent, [path.name])
     _make(path.parent)
@@ -83,7 +83,7 @@ def append_line(path: Path, line: bytes) -> int:
 
 
 def check_writable(folder: Path | str) -> None:
-    """Makes the folder and writes a probe into it, so that a long run fails at once: FadiffError."""
+    """Makes the folder and writes a probe into it, so that a long run fails at its start. Raises FadiffError."""
     folder = Path(folder)
     _make(folder)
     _remove_remains(folder, ())
@@ -97,7 +97,7 @@ def check_writable(folder: Path | str) -> None:
 
 
 def check_names(folder: Path | str, names: Iterable[str], inputs: Collection[Path | str] = ()) -> None:
-    """Looks at what has the names of files that will be written, so that a long run does not fail at its end.
+    """Checks the names of files that will be written, so that a long run does not fail at its end.
 
     Raises FadiffError for names that lead out of the folder, are no files, or are `inputs`, which the run reads.
     """
@@ -105,7 +105,7 @@ def check_names(folder: Path | str, names: Iterable[str], inputs: Collection[Pat
         path = Path(folder) / name
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise FadiffError(f'{folder}: cannot write "{name}": not the name of a file')
-        with _reported(path), suppress(FileNotFoundError, NotADirectoryError):  # there is no folder: `_make` tells
+        with _reported(path), suppress(FileNotFoundError, NotADirectoryError):  # there is no folder: `_make` reports it
             mode = path.lstat().st_mode
             if stat.S_ISDIR(mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -115,7 +115,7 @@ def check_names(folder: Path | str, names: Iterable[str], inputs: Collection[Pat
             if not stat.S_ISREG(mode):
                 raise FadiffError(f"{path}: cannot be written: it is no regular file; accepted: a file, or a new name")
             for source in inputs:
-                with suppress(OSError, ValueError):  # one that cannot be found is left to its reader
+                with suppress(OSError, ValueError):  # a missing input is reported by its reader
                     if os.path.samefile(path, source):
                         raise FadiffError(f"{path}: cannot be written: this command reads it; accepted: another output")
 
@@ -126,9 +126,9 @@ def lock(folder: Path | str, written: Mapping[Path, Iterable[str]] | None = None
     """Holds a folder for one run, as a context manager.
 
     The folder is made where it does not exist, and removed again where nothing was written. The lock belongs to the
-    process: the lock of a run that died does not bind. `written` are the names of the files that the run will write, by
-    their folder, `read` the files that it reads. Raises FadiffError where another run, whose process id is named,
-    holds the folder, it cannot be written to, or a name cannot be written (`check_names`).
+    process, and ends with it. `written`: folder -> names of the files that the run will write; `read`: the files that
+    it reads. Raises FadiffError where another run holds the folder (with its process id), where the folder cannot be
+    written to, or a name cannot be written (`check_names`).
     """
     inputs = list(map(Path, read))
     for place, names in (written or {}).items():
@@ -153,7 +153,7 @@ def lock(folder: Path | str, written: Mapping[Path, Iterable[str]] | None = None
             except BaseException:
                 os.close(descriptor)
                 raise
-            # The holder before us removed this file after we had opened it: a lock on it would exclude nobody.
+            # The previous holder removed this file after we had opened it: a lock on it would exclude no other run.
             os.close(descriptor)
     try:
         with _reported(path):  # the process's id, for the message of the next run
@@ -193,7 +193,7 @@ def _remove_remains(folder: Path, names: Collection[str]) -> None:
 
 
 def _write(path: Path, content: str | bytes, mode: int = 0o666) -> None:
-    """Writes a whole new file and forces it to disk; what another process of our number has left there goes."""
+    """Writes a whole new file and forces it to disk, in place of a file that an earlier process of our number left."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with open(descriptor, "wb") as file:

@@ -11,7 +11,7 @@ from pathlib import Path
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 
 PREFIX = "bundled:"  # distinguishes the name of a bundled file from a path
-WITHIN = "FADIFF_MAPPER_WITHIN"  # environment variable: a folder to which reading is confined, beside ROOT
+WITHIN = "FADIFF_MAPPER_WITHIN"  # environment variable with a folder: files are read only from there and from ROOT
 
 _INSIDE, _BESIDE = (folder / "timeloop_specs" for folder in Path(__file__).resolve().parents[1:3])
 ROOT = _INSIDE if _INSIDE.is_dir() else _BESIDE  # folder of the bundled specs: installed, or in a checkout
@@ -66,7 +66,7 @@ def all_paths(source: str | os.PathLike[str]) -> list[Path]:
     if not text.startswith(PREFIX):
         return [Path(text)]
     name = text.removeprefix(PREFIX)
-    if not ROOT.joinpath(name).is_dir():  # nothing has to be listed for one file
+    if not ROOT.joinpath(name).is_dir():  # a single file, found without a listing
         return [find(name)]
     folder = name.strip("/") + "/"
     inside = [entry for entry in listing() if entry.startswith(folder) and folder != "/"]

@@ -1,7 +1,7 @@
-"""The end of the time for some work, as it reaches loops that may be long.
+"""Deadlines of work with long loops.
 
-Such loops are given a function that tells whether time is over, and go through their items by `in_time`. The caller
-who gave the function names the work that was cut short in its error.
+Such loops get a function that tells whether time is over, and go through their items by `in_time`. The caller that
+gave the function names the interrupted work in its error.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from fadiff_mapper.base.errors import OutOfTime
 T = TypeVar("T")
 Over: TypeAlias = Callable[[], bool]  # tells whether time is over; once true, it stays so
 GRACE = 1.0
-"""Seconds beyond its time that work may take without which all before it would be in vain, such as the preparation of a
-search: a command has two. Set by hand."""
+"""Seconds beyond the deadline for work without which all earlier work would be lost, such as the preparation of a
+search; below `LATE`."""
 
 
 def never() -> bool:
-    """The end of work without a limit."""
+    """The deadline of work without a limit: time is never over."""
     return False
 
 
 def at_latest(moment: float, stopped: Over) -> Over:
-    """The end of work at a moment, seconds of `time.monotonic`, or before, once `stopped` is true."""
+    """A deadline: time is over after `moment`, in seconds of `time.monotonic`, or once `stopped` is true."""
     return lambda: stopped() or time.monotonic() > moment
 
 
 def in_time(items: Iterable[T], over: Over) -> Iterator[T]:
-    """The items of a loop, one after the other; raises OutOfTime where time is over before the loop."""
+    """The items of a loop, one after the other; raises OutOfTime once time is over before an item."""
     for item in items:
         if over():
             raise OutOfTime
@@ -42,9 +42,9 @@ def in_time(items: Iterable[T], over: Over) -> Iterator[T]:
 
 
 def with_grace(moment: float, stopped: Over) -> Over:
-    """The end of work that may go on for `GRACE` after its time.
+    """A deadline for work that may go on for `GRACE` longer.
 
-    Time is over `GRACE` after `moment`, seconds of `time.monotonic`, or after `stopped` became true, as by Ctrl-C.
+    Time is over `GRACE` after `moment`, in seconds of `time.monotonic`, or `GRACE` after `stopped` became true.
     """
     came: list[float] = []
 
@@ -64,7 +64,7 @@ def in_main_thread() -> bool:
 
 @contextmanager
 def handled(number: signal.Signals, handler: Any) -> Iterator[None]:
-    """Inside the block a signal is handled by the handler; outside the main thread nothing changes."""
+    """Sets the handler of a signal inside the block; does nothing outside the main thread."""
     if not in_main_thread():
         yield
         return
@@ -81,10 +81,10 @@ class _Alarm(BaseException):
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Inside the block, a first Ctrl-C raises nothing but is remembered; a second one ends the program as usual.
+    """Inside the block, a first Ctrl-C raises nothing but is remembered; a second Ctrl-C ends the program as usual.
 
-    So does the first one where the work comes to an end by it without a result (`OutOfTime`). Outside the main thread
-    nothing changes. Yields whether Ctrl-C came, as a function.
+    If the work then ends without a result (`OutOfTime`), the first Ctrl-C ends the program, too. Does nothing outside
+    the main thread. Yields a function that tells whether Ctrl-C came.
     """
     came, before = threading.Event(), signal.getsignal(signal.SIGINT)
 
@@ -102,15 +102,15 @@ def interruptible() -> Iterator[Callable[[], bool]]:
             raise
 
 
-LATE, LATE_SHARE = 2.0, 0.2  # seconds, or share of its time limit, by which a command may end later: the longer
+LATE, LATE_SHARE = 2.0, 0.2  # a command may exceed its time limit by these seconds, or by this share if that is longer
 
 
 @contextmanager
 def reading_in_time(begun: float, limit: float | None) -> Iterator[None]:
-    """Reading of input inside the block is given up, at any line, at the moment when the command must end.
+    """Interrupts the reading of input inside the block, at any line, when the command must end.
 
-    `begun` is in seconds of `time.monotonic`, the time limit in seconds; None: there is none. Outside the main thread
-    nothing is given up. Raises OutOfTime once the moment has come.
+    `begun` is in seconds of `time.monotonic`, `limit` is the time limit in seconds; None: no limit. Does nothing
+    outside the main thread. Raises OutOfTime when it interrupts.
     """
     if limit is None or not limit > 0 or not in_main_thread():
         yield

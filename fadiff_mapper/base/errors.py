@@ -1,4 +1,4 @@
-"""The one family of errors, whose messages say where, what was found, and what is accepted.
+"""The one family of errors. Messages state the place, the text found, and the accepted values.
 
 A user's mistake ends in a `FadiffError` whose text is ready to print; the command line ends with exit code 2.
 """
@@ -33,7 +33,7 @@ class SpecError(FadiffError):
 
 @contextmanager
 def noted(mistakes: list[str]) -> Iterator[None]:
-    """Collects the lines of a SpecError raised inside the block; the program goes on behind it."""
+    """Collects the lines of a SpecError raised inside the block; the program goes on after the block."""
     try:
         yield
     except SpecError as error:
@@ -55,16 +55,16 @@ class InvalidMapping(FadiffError):
 
 
 class OutOfTime(FadiffError):
-    """There was no time for what was asked for, or it was stopped."""
+    """Time was over, or Ctrl-C came, before there was a result."""
 
     def __init__(self, message: str = "out of time"):
         super().__init__(message)
 
 
 def attempted(what: str, work: Callable[[], T]) -> tuple[T | None, str]:
-    """Work on a known result, such as its lower bound or its page, whose failure must not take the result with it.
+    """Does work on a finished result, such as its lower bound or its page, whose failure must not lose the result.
 
-    Returns the work's result and "", or None and a line about `what` is missing and why, our own faults included.
+    Returns the work's value and "", or None and a line that `what` is missing and why, programming errors included.
     """
     try:
         return work(), ""
@@ -84,6 +84,6 @@ def nearest(word: str, accepted: Sequence[str]) -> str:
 
     Similar is difflib's ratio of at least 0.6, its default; case does not count.
     """
-    by_lower_case = {name.lower(): name for name in reversed(accepted)}  # reversed: of equal ones the first counts
+    by_lower_case = {name.lower(): name for name in reversed(accepted)}  # reversed: of equal names the first counts
     matches = get_close_matches(word.lower(), list(by_lower_case), n=1, cutoff=0.6)
     return f' (did you mean "{by_lower_case[matches[0]]}"?)' if matches else ""

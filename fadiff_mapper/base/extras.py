@@ -16,7 +16,7 @@ def installed(package: str) -> bool:
 
 
 def require(package: str, extra: str, what: str) -> None:
-    """Raises FadiffError where a package that `what` needs is not installed; `extra` is the one that installs it."""
+    """Raises FadiffError where `package`, which `what` needs, is not installed; `extra` is the one that installs it."""
     if not installed(package):
         raise FadiffError(f"{what}: needs {package}, which is not installed; accepted: pip install "
                           f'"fadiff-mapper[{extra}]"')

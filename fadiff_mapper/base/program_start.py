@@ -1,7 +1,7 @@
-"""The start of a program in a process of its own: no module from the working folder, no traceback for Ctrl-C.
+"""Starts a program in its own process: without modules from the working folder, without a traceback for Ctrl-C.
 
-Modules take a tenth of a second and more to load, NumPy and torch among them, and as long to be taken down. An
-exception in between is not safe: class statements and compiled modules turn KeyboardInterrupt into other errors.
+Modules such as NumPy and torch take long to load and to shut down. KeyboardInterrupt is not safe meanwhile: class
+statements and compiled modules turn it into other errors.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from importlib import import_module
 from types import FrameType
 
 INTERRUPTED = 130  # the exit code of a program that Ctrl-C ended: 128 + SIGINT, as shells have it
-LOADING = "<frozen importlib._bootstrap>"  # the file of the code that loads modules, as frames name it
+LOADING = "<frozen importlib._bootstrap>"  # file name, in frames, of the code that loads modules
 SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
-"""Keeps Python from the working folder, from which it imports a module before it runs any code (since 3.13)."""
+"""Keeps the working folder off the module path: since 3.13 Python imports a module before it runs any code."""
 
 
 def python_command(path: str, code: str) -> list[str]:
     """The beginning of a command line: this interpreter with code to run; the words of the program follow.
 
-    No module is ever imported from the working folder, where a user's file may be called like one. PYTHONPATH and
-    similar variables (`-E`), which belong to the calling program, change nothing. `path` is an expression for the list
-    of folders in which modules are looked for; the code finds `sys`, and the words in `sys.argv[1:]`.
+    No module is imported from the working folder, where a user's file may have a module's name. PYTHONPATH and similar
+    variables are ignored (`-E`), as they belong to the calling program. `path` is a Python expression for the module
+    path. The code can use `sys`, with the words in `sys.argv[1:]`.
     """
     return [sys.executable, "-E", *SAFE_PATH, "-c", f"import sys; sys.path[:] = {path}; {code}"]
 
@@ -38,15 +38,15 @@ def module_path() -> list[str]:
 def run_main(module: str) -> int:
     """Loads a module and calls its `main` as the program of this process; returns the exit code.
 
-    Ctrl-C ends the process at once where modules are being loaded, raises KeyboardInterrupt elsewhere, and is ignored
-    at the end, when all is written and Python is taken down. Where it is ignored from the start (background jobs), it
-    stays so.
+    Ctrl-C ends the process at once while modules are loaded, raises KeyboardInterrupt while the program runs, and is
+    ignored at the end, when all is written and Python shuts down. If it is ignored from the start (background jobs), it
+    stays ignored.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
         return int(import_module(module).main())
-    except KeyboardInterrupt:  # in the moment before or after `main` cares for it
+    except KeyboardInterrupt:  # just before or after `main` handles it
         return INTERRUPTED
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Runs one program that may hang, crash or never stop talking; it ends with us, even when we are killed."""
+"""Runs one program that may hang, crash or print without end; it ends with this process, even if this is killed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fadiff_mapper.base.errors import FadiffError
 
 KEPT = 1 << 16  # bytes of a program's output that are kept from its beginning, and from its end: a limit on memory
 PATIENCE = 0.2
-"""Seconds of silence after which the program is looked at: it may have ended while its children hold the pipe. They
-delay only the end of programs that leave children behind."""
-MARK = "FADIFF_MAPPER_RUN"  # environment variable by which processes of one run are told from all others
+"""Seconds without output after which the program is polled: it may have ended while its children hold the pipe. This
+delays only the end of programs that leave children behind."""
+MARK = "FADIFF_MAPPER_RUN"  # environment variable that identifies the processes of one run
 
 
 class TimeLimitPassed(FadiffError):
-    """A program did not end in time, and was ended."""
+    """A program exceeded its time limit and was killed."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class FinishedProgram:
     """How a program ended."""
 
     returncode: int  # exit code; negative: the signal that killed the program
-    output: str  # standard output and standard error as they came, of long ones beginning and end
+    output: str  # standard output and standard error as they came; of a long output only beginning and end
 
     @property
     def how(self) -> str:
@@ -71,8 +71,8 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
             raise FadiffError(f"{arguments[0]} cannot be run: {error.strerror}") from None
         try:
             guard(process.pid)
-            if memory is not None and hasattr(resource, "prlimit"):  # from outside: no code may run between fork and
-                with suppress(ProcessLookupError):                   # exec beside threads
+            if memory is not None and hasattr(resource, "prlimit"):  # set from outside, because with threads no code
+                with suppress(ProcessLookupError):                   # may run between fork and exec
                     resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
             output, ended = _listen(process, time.monotonic() + timeout)
         finally:
@@ -87,13 +87,13 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
 
 @contextmanager
 def _guard(mark: str, folder: str) -> Iterator[Callable[[object], None]]:
-    """A process that ends the program's family, and removes the folder, should this one be killed.
+    """Starts a process that ends the program's family, and removes the folder, if this process is killed.
 
-    It is there before the program, and knows its family by the mark until the given function tells it the id.
+    It starts before the program, and knows the family by the mark until the yielded function tells it the program's id.
     """
     def tell(line: object) -> None:
         assert process.stdin is not None
-        with suppress(BrokenPipeError):  # it was killed: nothing guards the program, which runs on all the same
+        with suppress(BrokenPipeError):  # the guard was killed: the program runs on without it
             process.stdin.write(os.fsencode(f"{line}\0"))
 
     try:
@@ -112,7 +112,7 @@ def _guard(mark: str, folder: str) -> Iterator[Callable[[object], None]]:
 
 
 def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
-    """The output until the program has ended and nothing more comes, or until the deadline; and whether it ended."""
+    """The output until the program has ended and its output, too, or until the deadline; and whether it ended."""
     assert process.stdout is not None
     head, tail, ended, quiet = bytearray(), bytearray(), False, False
     with selectors.DefaultSelector() as selector:
@@ -126,7 +126,7 @@ def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, boo
                 head += part[:KEPT - len(head)]
                 tail = (tail + part)[-KEPT:]
             ended = _has_ended(process)
-    # A closed pipe is no end yet: a program may close its outputs and run on.
+    # A closed pipe is not the end: a program may close its outputs and run on.
     while not (ended := _has_ended(process)) and time.monotonic() < deadline:
         time.sleep(0.001)
     text = head if len(head) < KEPT else head + b"\n...\n" + tail

@@ -1,7 +1,7 @@
-"""Text on its way to a terminal, a pipe or a log, and the end of a program that writes there.
+"""Text for a terminal, a pipe or a log, and the exit of a program that prints it.
 
-Names come from inputs: of files, layers, levels. So everything passes through `shown`, be it printed here or laid out
-in tables (`output/terminal/console.py`): no character steers the terminal, and none is one that its encoding lacks.
+Names of files, layers and levels come from inputs. So all text passes through `shown`, whether it is printed here or in
+tables (`output/terminal/console.py`): no character controls the terminal, and its encoding has all characters.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ LONGEST_LINE = 3000  # characters of an error's line, as file names may be as lo
 
 
 def printable(text: str, kept: str = "") -> str:
-    """The text with all characters but those `kept` that cannot be printed as Python writes them, such as `\\x1b`."""
+    """The text with unprintable characters, except `kept` ones, as Python writes them, such as `\\x1b`."""
     return text if text.isprintable() else "".join(
         letter if letter.isprintable() or letter in kept else repr(letter)[1:-1] for letter in text)
 
 
 def shortened(words: str) -> str:
-    """The words of a message in one line of printable characters, long ones cut in the middle.
+    """The words of a message in one line of printable characters; a long text is cut in the middle.
 
     Input is quoted in messages, whatever its length and characters.
     """
@@ -48,7 +48,7 @@ def say(text: str, stream: TextIO | None = None, flush: bool = False) -> None:
 
 
 def say_error(error: object, mark: str = "error: ") -> None:
-    """Prints the lines of a message, `mark` before each, to standard error, if that takes any; long ones are cut."""
+    """Prints the lines of a message, `mark` before each, to standard error, if it is open; long lines are cut."""
     for line in str(error).splitlines():
         cut = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2:]}"
         if sys.stderr is not None:
@@ -59,7 +59,7 @@ def say_error(error: object, mark: str = "error: ") -> None:
 
 
 def drop_output(stream: TextIO) -> None:
-    """Lets a standard stream lead nowhere after it has failed, so that Python's last flush does not fail again."""
+    """Redirects a standard stream that has failed to nowhere, so that Python's last flush does not fail again."""
     with suppress(OSError, ValueError, AttributeError):  # it is a text in memory, or closed
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -67,10 +67,10 @@ def drop_output(stream: TextIO) -> None:
 
 
 def ended(work: Callable[[], int], failed: int, mark: str = "error: ") -> int:
-    """Does the work of a program, which gives the exit code, and turns what a user may meet into lines of errors.
+    """Does the work of a program, which returns the exit code, and prints expected errors as lines.
 
-    Errors give the exit code `failed` and lines with `mark` before them; 0 where nobody reads on, as in `| head`.
-    """
+    After an error the exit code is `failed`, and its lines have `mark` in front. If the reader of the output has ended,
+    as in `| head`, the exit code is 0."""
     # No file gets the number of a closed standard stream: compiled libraries write warnings to number 2 in any case.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass

@@ -62,10 +62,10 @@ def _cell(value: object) -> str:
 
 
 def json_text(content: Any, ascii_only: bool = False) -> str:
-    """The content (nested plain values) as JSON on several lines, without an end of the last.
+    """The content (nested plain values) as JSON on several lines, without a final newline.
 
-    Numbers that are not finite become null, because JSON has no infinity; tuples become lists. With `ascii_only` all
-    but the printable characters of ASCII is written by its number, for streams of any encoding.
+    Numbers that are not finite become null, because JSON has no infinity; tuples become lists. With `ascii_only` other
+    characters than printable ASCII are written by number, for streams of any encoding.
     """
     try:
         text = json.dumps(content, indent=1, ensure_ascii=ascii_only, allow_nan=False)

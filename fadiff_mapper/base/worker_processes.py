@@ -1,9 +1,9 @@
-"""Processes of this machine that share work, one piece each at a time.
+"""Worker processes on this machine, each with one piece of work at a time.
 
-A worker that is killed hands its piece on to another one; when the program ends, however it ends, so do its workers.
-Neither shared memory nor semaphores are needed, which not every machine gives, and no module comes from the working
-folder. These are the reasons why it is none of the libraries' pools: `concurrent.futures` needs semaphores and gives up
-where a worker dies, loky (of joblib) does likewise, and starts Python with the working folder first on its path.
+If a worker is killed, another worker takes its piece of work; when the program ends, in any way, its workers end.
+Workers need neither shared memory nor semaphores, which some machines lack, and import no module from the working
+folder. Pools of libraries do not have these properties: `concurrent.futures` needs semaphores and fails when a worker
+dies; loky (of joblib) does so, too, and starts Python with the working folder first on its path.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from fadiff_mapper.base.program_start import module_path, python_command
 from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.base.run_program import FinishedProgram
 
-TRIES = 3  # workers that may die of one piece of work, before it is taken for the reason
-PATIENCE = 1.0  # seconds in which a process whose connection has ended comes to its own end, so that it can be said how
+TRIES = 3  # workers that may die during one piece of work before it fails
+PATIENCE = 1.0  # seconds that a process has to end after its connection, so that a message can say how it ended
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1")
-"""The variables by which libraries of linear algebra take one thread in each worker."""
+"""The environment variables that give libraries of linear algebra one thread in each worker."""
 CODE = "from fadiff_mapper.base.worker_processes import serve; serve(int(sys.argv[1]), sys.argv[2])"
-"""What a worker runs; its words are the descriptor of its connection and a module to load."""
+"""The code that a worker runs; its words are the descriptor of its connection and a module to load."""
 Shared = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Generator[Any, None, None]]
-"""Calls a function of a module with each of several tuples of arguments, somewhere else.
+"""Calls a function of a module, in other processes, with each of several tuples of arguments.
 
-Its results come in the order of the calls, each as soon as it and those before it are there; an exception of the
-function is raised in its place. Calls whose results nobody takes any more, as the iterator was closed, are given up.
+Results come in the order of the calls, each as soon as all results before it are there; an exception of the function is
+raised in place of its result. When the iterator is closed, the remaining calls are dropped.
 """
 
 
 @dataclass
 class Worker:
-    """A process at work."""
+    """A worker process."""
 
     process: subprocess.Popen[bytes]
     connection: Connection  # to the process
-    call: int | None = None  # number of the call that it works on; None: it waits for one
+    call: int | None = None  # number of the call on which it works; None: it waits for a call
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def worker_processes(most: int, module: str = "") -> Iterator[Shared]:
     """
     workers: list[Worker] = []
     if module:
-        with suppress(OSError):  # said where it is needed
+        with suppress(OSError):  # reported when the first call needs a worker
             workers.append(_started(module))
 
     def shared(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Generator[Any, None, None]:
@@ -133,7 +133,7 @@ def worker_processes(most: int, module: str = "") -> Iterator[Shared]:
 
 
 def _hand_out(workers: list[Worker], most: int, waiting: deque[int], content: Callable[[int], bytes]) -> None:
-    """Gives every call that waits to a worker that waits, or to a new one, as far as there may be more."""
+    """Gives every waiting call to a waiting worker, or to a new worker while there are fewer than `most`."""
     while waiting:
         worker = next((worker for worker in workers if worker.call is None), None)
         if worker is None:
@@ -148,7 +148,7 @@ def _hand_out(workers: list[Worker], most: int, waiting: deque[int], content: Ca
             workers.append(worker)
         try:
             worker.connection.send_bytes(content(waiting[0]))
-        except OSError:  # killed while it waited
+        except OSError:  # the worker was killed while it waited
             _ended(workers, worker)
         else:
             worker.call = waiting.popleft()
@@ -170,7 +170,7 @@ def _started(module: str) -> Worker:
 
 
 def _ended(workers: list[Worker], worker: Worker, patience: float = 0.0) -> str:
-    """Ends a worker, if it has not ended by itself within some seconds; returns how it ended, in words."""
+    """Kills a worker unless it ends by itself within `patience` seconds; returns how it ended, in words."""
     workers.remove(worker)
     worker.connection.close()
     with suppress(subprocess.TimeoutExpired):
@@ -181,15 +181,15 @@ def _ended(workers: list[Worker], worker: Worker, patience: float = 0.0) -> str:
 
 @rare_collections()
 def serve(descriptor: int, module: str) -> None:
-    """Answers calls on the connection of a descriptor until it ends, as it does with the program there; never returns.
+    """Answers calls on a connection until it ends, because the program at its other end has ended; never returns.
 
-    `module` is loaded at once; empty: none.
+    `module` is loaded at once; "": none.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection, calls = Connection(descriptor), SimpleQueue[bytes]()
 
     def receive() -> None:
-        """Takes in what comes, and ends this process where nothing more can come, be it at work or not."""
+        """Queues incoming calls, and ends this process when the connection ends, even during work."""
         try:
             while True:
                 calls.put(connection.recv_bytes())
@@ -206,5 +206,5 @@ def serve(descriptor: int, module: str) -> None:
             answer = pickle.dumps(function(*arguments))
         except Exception as error:
             answer = pickle.dumps(Raised(error, traceback.format_exc()))
-        with suppress(OSError):  # the program has ended, and so will this process
+        with suppress(OSError):  # the program has ended, and this process will end, too
             connection.send_bytes(answer)

@@ -17,13 +17,12 @@ from fadiff_mapper.calibration.features import NAMES, PROGRAMS, feature_table
 from fadiff_mapper.calibration.measured_points import MeasuredLayer
 
 PRIOR = {"tile": 120.0, "convolution": 120.0, "launch": 1000.0}
-"""Cycles of the prior: a start takes about a hundred cycles, a launch a thousand; other features cost at best one cycle
-per unit."""
+"""The prior of some coefficients, in cycles: a start takes about a hundred, a launch a thousand."""
 PRIOR_ELSE, PRIOR_NORM = 0.6, 3.0
-"""The prior of all other features, and of the norm p."""
+"""The prior of all other coefficients, near the one cycle per unit of an ideal machine, and of the norm p."""
 PULL = 0.4
 """Weight of the squared distance to the prior, per coefficient in natural logarithms, beside one point's squared error.
-A feature that no point depends on keeps its prior; smaller weights fit held-out layers no better."""
+A feature on which no point depends keeps its prior; smaller weights fit held-out layers no better."""
 ERRORS_COUNT_FULLY = 0.1
 """Errors in natural logarithms above which they count linearly: a few measured points are off by hundreds."""
 MOST_STEPS = 150
@@ -31,8 +30,7 @@ MOST_STEPS = 150
 
 
 def fit(tiles: np.ndarray, table: np.ndarray, measured: np.ndarray) -> tuple[tuple[float, ...], float]:
-    """Coefficients, in the order of `features.NAMES`, and norm p of the correction that is nearest to `measured`
-    [B]."""
+    """Fits the correction to `measured` [B]: its coefficients, in the order of `features.NAMES`, and its norm p."""
     prior = np.log([*(PRIOR.get(name, PRIOR_ELSE) for name in NAMES), PRIOR_NORM - 1.0])
     target = np.log(measured)
 
@@ -67,7 +65,7 @@ class Points:
 
     @property
     def learned(self) -> np.ndarray:
-        """Points that a fit may learn from, [B]: no search proposed them, and they fit, where any of them does."""
+        """Whether a fit may use a point, [B]: no search proposed it, and it fits, unless no such point fits."""
         own = ~self.searched & self.fits
         return own if own.any() else ~self.searched
 
@@ -115,7 +113,7 @@ def fold_of_layers(layers: Sequence[MeasuredLayer], seed: int) -> np.ndarray:
 
 
 def points_of(layers: Sequence[MeasuredLayer], program: str, word_bytes: float) -> Points:
-    """The points with their features under a program."""
+    """The points of all layers, with their features under a program."""
     parts = []
     for number, layer in enumerate(layers):
         arch, spread = layer.spec.arch, layer.nest.spatial.prod(axis=1)
@@ -126,7 +124,7 @@ def points_of(layers: Sequence[MeasuredLayer], program: str, word_bytes: float) 
 
 
 def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
-    """Cycles of every point, [B], by the fit without the point's own fold; 0 for searched points."""
+    """Cycles of every point, [B], predicted by a fit without the point's fold; 0 for searched points."""
     fold, predicted = folds[points.layer], np.zeros_like(points.measured)
     for number in range(FOLDS):
         known, unknown = points.learned & (fold != number), ~points.searched & (fold == number)
@@ -136,7 +134,7 @@ def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
 
 
 def verdict(predicted: np.ndarray, exact: np.ndarray, measured: np.ndarray) -> FitVerdict:
-    """Corrected and exact cycles of the same points, [B] each, against the measurement."""
+    """Compares corrected and exact cycles of the same points, [B] each, with the measured cycles."""
     figures = []
     for cycles in (predicted, exact):
         known = len(measured) > 1 and np.ptp(cycles) > 0 and np.ptp(measured) > 0

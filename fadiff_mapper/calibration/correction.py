@@ -2,9 +2,9 @@
 
     cycles = tiles * ( (s^p + c^p + t^p + m^p)^(1/p) + o )
 
-s, c, t, m are a tile's cycles for start-up, compute, streams and memory, o the overhead per run: each is the sum of its
-features times nonnegative coefficients. The norm lies between the sum of the parts (p = 1, nothing overlaps) and the
-longest part (p large, everything overlaps), as in Timeloop's model.
+s, c, t, m are a tile's cycles for start-up, compute, streams and memory, o is the overhead per run. Each is the sum of
+its features times nonnegative coefficients. With p = 1 the parts add up, as nothing overlaps; with large p the longest
+part counts, as everything overlaps, which is Timeloop's model.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 
 @dataclass(frozen=True)
 class FitVerdict:
-    """A correction beside the exact model on the same measured points."""
+    """The errors of a correction and of the exact model on the same measured points."""
 
     points: int  # measured points
     spearman: float  # rank correlation of the corrected with the measured cycles, over the points of all folds together
@@ -60,8 +60,8 @@ class Calibration:
 
     @property
     def useful(self) -> bool:
-        """Whether the correction beats the exact model on held-out layers, and on searched points where there are
-        some."""
+        """Whether the correction beats the exact model on held-out layers, and on searched points, if there are any.
+        """
         return self.unseen.better and (self.searched is None or self.searched.better)
 
     def check_architecture(self, arch: Architecture) -> None:
@@ -80,7 +80,7 @@ class Calibration:
         return predict(tiles, table, self.coefficients, self.norm)
 
     def compiled(self, problem: Problem) -> Correction:
-        """The same for the compiled search of a layer; raises FadiffError as `cycles` does."""
+        """The correction for the compiled search of a layer; raises FadiffError as `cycles` does."""
         roles = tensor_roles(problem)
         return Correction(
             program=Program.__members__[self.program], bounds=[float(bound) for bound in problem.bounds.values()],
@@ -112,7 +112,7 @@ def predict(tiles: Array, table: Array, coefficients: Sequence[float] | np.ndarr
 VERSION = 1
 WRITTEN = "a file that `fadiff-mapper calibrate` has written"
 LARGEST_FILE = 1 << 20
-"""Bytes that are read at most; a calibration has about two thousand."""
+"""Bytes that are read at most, far above the size of a calibration: a safety limit."""
 LARGEST = 1e12
 """The largest coefficient accepted, in cycles: a safety limit."""
 LEAST = {"tile": 1e-9}
@@ -133,7 +133,7 @@ def calibration_text(calibration: Calibration) -> str:
 
 
 def read_calibration(file: str | os.PathLike[str], *, force: bool = False) -> Calibration:
-    """Reads a calibration that `calibrate` wrote; `force` accepts one that does not beat the exact model.
+    """Reads a calibration that `calibrate` wrote; `force` also accepts one that does not beat the exact model.
 
     Raises:
         FadiffError: The file cannot be read or is no calibration, or it does not beat the exact model.

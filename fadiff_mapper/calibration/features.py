@@ -1,4 +1,4 @@
-"""Features of a calibration: demands of one tile on the machine, each in units that cost a number of cycles.
+"""Features of a calibration: demands of one tile on the machine, in units that cost some cycles each.
 
 Tensors lie in memory with their channels last. A row is a run of a tile's words that are contiguous in memory; every
 row is fetched separately.
@@ -21,7 +21,7 @@ from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 class TensorRoles:
     """The dimensions of a problem with two operands and one output, as indices in the order of the problem."""
 
-    reduced: tuple[int, ...]  # dimensions of both operands and not of the output that no window holds: input channels
+    reduced: tuple[int, ...]  # dimensions of both operands, not of the output, and of no window: input channels
     # the other dimensions of both operands that the output lacks: the filter's rows and columns
     windows: tuple[int, ...]
     produced: tuple[int, ...]  # dimensions of weights and output only: output channels
@@ -39,9 +39,9 @@ class TensorRoles:
 
 
 def tensor_roles(problem: Problem) -> TensorRoles:
-    """Reads the roles off the projections of a layer with two operands (FadiffError: it has others) and one output.
+    """The roles of the dimensions, from the projections of a layer. FadiffError if it has not just two operands.
 
-    The sliding operand is the inputs; where none slides, the operand called Inputs, else the second one.
+    The inputs are the sliding operand; if none slides, the operand called Inputs, else the second operand.
     """
     operands = [space for space in problem.dataspaces if not space.read_write]
     if len(operands) != 2:
@@ -69,9 +69,9 @@ def tensor_roles(problem: Problem) -> TensorRoles:
 
 
 # A program turns a mapping into a run of tiles. `as_mapped` follows the loops. `gemmini` follows Gemmini's library in
-# the runs that DOSA recorded (Hong et al., MICRO 2023; found by comparing cycles of equal tiles, not documented there):
-#
-# - a convolution's output is square, so unequal P and Q both run as the larger one;
+# the runs that DOSA recorded (Hong et al., MICRO 2023). The rules are not documented; they were found by comparing
+# cycles of equal tiles:
+# - a convolution's output is square, so unequal P and Q both run as the larger of the two;
 # - the array has as many rows as columns, a power of two, and a mapping runs on the smallest array that holds it;
 # - tiles of a product are passed in whole blocks: a tile of n words is max(n // 16, 1) blocks of the array's side.
 
@@ -92,12 +92,12 @@ class TiledRun:
     side: Array  # [B]. Side of the smallest square array, a power of two, that holds the spatial loops.
     steps: Array  # [B]. Compute steps of one tile.
     blocks: Array  # [B]. Sets of weights that one tile brings into the array.
-    product: bool  # whether it is a product of matrices (no window, at most one position), no convolution
+    product: bool  # whether it is a matrix product (no window, at most one position), not a convolution
 
 
 def as_mapped(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
-    """The run of B mappings that the loops describe; steps and sets of weights are the temporal loops of the inner
-    levels."""
+    """The run of B mappings as the loops describe it; steps and sets of weights come from the temporal loops of the
+    inner levels."""
     xp = array_namespace(nest.temporal)
     column = _column(bounds, nest)
     inner, outer = nest.temporal[:-1], nest.temporal[-1]
@@ -112,7 +112,7 @@ def as_mapped(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun
 
 
 def gemmini(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
-    """The run that Gemmini's library makes of B mappings, see above."""
+    """The run of B mappings by Gemmini's library, see above."""
     xp, mapped, bounds = array_namespace(nest.temporal), as_mapped(nest, bounds, roles), list(bounds)
     side, product = mapped.side, mapped.product
     if not product and roles.sliding:
@@ -171,7 +171,7 @@ BEAT, LINE, PAGE = int(Correction.BEAT), int(Correction.LINE), int(Correction.PA
 CACHE = Correction.CACHE
 """Tensor size in bytes at which half of the cache lines miss: half of the system's shared cache."""
 WIDEST = int(Correction.WIDEST)
-"""Rows of the array that a stream of few words pays for at most: larger arrays behave like this one."""
+"""Most rows of the array for which a stream of few words pays: larger arrays behave like one of so many rows."""
 FEATURES = {
     "tile": ("start-up", "start of a tile"),
     "convolution": ("start-up", "further start of a convolution's tile"),
@@ -188,8 +188,8 @@ FEATURES = {
     "launch": ("once", "start of the run"),
     "first_tile": ("once", f"{BEAT} bytes of the first tile's operands (or a row of fewer)"),
 }
-"""Features with the part of the machine that they occupy ("once": overhead per run, overlapped by nothing), and the
-unit that their coefficient prices."""
+"""Feature -> the part of the machine that it occupies ("once": overhead per run, which nothing overlaps), and the unit
+that its coefficient prices."""
 NAMES = tuple(FEATURES)
 MEANING = {name: meaning for name, (_, meaning) in FEATURES.items()}
 
@@ -219,7 +219,7 @@ def feature_table(program: str, problem: Problem, nest: Nest, word_bytes: float)
         rows, width = rows * over(run.tile, roles.groups), over(run.tile, channels) * word_bytes
         pitch = over(run.bounds, channels) * word_bytes
         total = all_rows * over(run.bounds, roles.groups) * pitch
-        missing = total / (total + CACHE)   # share of the cache lines that misses
+        missing = total / (total + CACHE)   # share of the cache lines that miss
         lines, pages = (xp.where(xp.clip(pitch / unit, None, 1.0) > width / unit, xp.clip(pitch / unit, None, 1.0),
                                  width / unit) for unit in (LINE, PAGE))
         values |= {f"{name}_beats": rows * xp.clip(width / BEAT, 1.0, None), f"{name}_misses": rows * lines * missing,

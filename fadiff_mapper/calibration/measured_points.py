@@ -1,10 +1,10 @@
 """Measured cycles of layers and mappings, from a table (CSV).
 
 Columns: `rtl_cycles` or `cycles`, the measurement. `mapping`: the mapping in one line (`mapping_line`), or the name of
-a YAML file with one, relative to the table. The layer: `problem`, the name of a YAML file, or the bounds `R S P Q C K
-N` (K or M: output channels) with `Wstride Hstride Wdilation Hdilation`, 1 where they are missing. `part`: `searched`
-marks a point that a search proposed, by which a correction is judged and from which it does not learn. Other columns
-are ignored.
+a YAML file with a mapping, relative to the table. The layer: `problem`, the name of a YAML file, or the bounds `R S P Q
+C K N` (K or M: output channels) with `Wstride Hstride Wdilation Hdilation`, 1 where they are missing. `part`:
+`searched` marks a point that a search proposed, which only judges a correction and is not fitted. Other columns are
+ignored.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from fadiff_mapper.model.loop_nest import Nest, pack
 
 # Levels come outermost first, with their number (innermost 0) and the initials of the data spaces that they keep; loops
 # come outermost first with their factor; X or Y marks a spatial loop over the fan-out below the level. Timeloop's
-# mapper prints this line for each mapping that it finds. Levels that only fan out (dummy storages, from containers of
-# the v0.4 dialect) have no number: their loops are written with the level above.
+# mapper prints this line for each mapping that it finds. Levels that only add a fan-out (dummy storages, from
+# containers of the v0.4 dialect) have no number: their loops are written at the next level outwards.
 
 LEVEL = re.compile(r"L(\d{1,2})\[([A-Za-z]*)\]")
 LOOP = re.compile(r"([A-Z])([1-9]\d{0,8})([XY]?)")
@@ -49,7 +49,7 @@ LOOP = re.compile(r"([A-Z])([1-9]\d{0,8})([XY]?)")
 def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: AnyMapping[str, str]) -> Mapping:
     """Reads the line, in which each storing level of the architecture occurs once; raises FadiffError.
 
-    `renamed` gives the dimension of the problem for a letter of the line, where the two differ.
+    `renamed`: letter of the line -> dimension of the problem, where the two differ.
     """
     names = problem.dimensions
     levels: dict[int, LevelMapping] = {}
@@ -84,8 +84,8 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
     if sorted(levels) != list(range(len(stores))):
         raise FadiffError(f"found the levels {sorted(levels)}; accepted: 0 to {len(stores) - 1}, the storage "
                           f"levels of {arch.name}")
-    # A level below a fan-out-only store takes the store's spatial loops. X means Y where the fan-out has only a Y
-    # direction: tables mark every spatial loop with X.
+    # A level that only adds a fan-out takes the spatial loops of the storing level outside it. X means Y where the
+    # fan-out has only a Y direction: tables mark every spatial loop with X.
     every: list[LevelMapping] = []
     one = dict.fromkeys(names, 1)
     for number in reversed(range(len(arch.levels))):
@@ -112,7 +112,7 @@ RENAMED = {"K": "M"}
 CONVOLUTION = "bundled:problems/conv"
 SEARCHED = "searched"
 LARGEST = 10 ** 15
-"""Larger cycles and bounds are taken for mistakes; float64 holds these exactly."""
+"""Largest cycles and bounds that are accepted; float64 holds such numbers exactly."""
 TABLE = "a table (CSV in UTF-8)"
 LARGEST_TABLE = 1 << 28
 """Bytes of a table at most: a safety limit, 256 for each of `MOST_ROWS` rows."""

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         begun -= time.process_time()
 
     def run() -> int:
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads for linear algebra, of which there is none
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # there is no linear algebra that needs more threads
         words = sys.argv[1:] if arguments is None else arguments
         program = program_parser(*words[:1])
         command = program.commands.get(words[0]) if words else None
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def program_parser(command: str = "") -> Parser:
-    """The parser of the program with one command, or with all, if there is none of this name."""
+    """The parser of the program with one command, or with all commands if none has this name."""
     parser = Parser(
         prog="fadiff-mapper", description="Read Timeloop's files, evaluate mappings exactly, find good ones.",
         epilog="FILES are Timeloop YAML files of either dialect, in any order, or folders or patterns of them; "

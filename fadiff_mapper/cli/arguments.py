@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports wrong arguments in one line, as all errors are reported."""
+    """A parser that reports wrong arguments in one line, like all other errors."""
 
     commands: Mapping[str, argparse.ArgumentParser] = {}
-    """Name -> the parser of a command, of the program's own parser."""
+    """Name of a command -> its parser; only the program's own parser has commands."""
 
     def error(self, message: str) -> NoReturn:
         """Prints the error line and ends the program."""
@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Named(argparse.Action):
-    """Collects NAME=VALUE in a dict; the same name twice is an error, as one of the values would do nothing."""
+    """Collects NAME=VALUE in a dict; a repeated name is an error, as one of its values would have no effect."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
                  option_string: str | None = None) -> None:
@@ -43,7 +43,7 @@ class Named(argparse.Action):
 
 
 def typed(accepted: str, read: Callable[[str], T | None], text: str) -> T:
-    """The value that `read` gives for the text of an argument; refused where that is None, or `read` raises ValueError.
+    """The value that `read` returns for the text of an argument; None or a ValueError is refused.
 
     `accepted`: the accepted texts in words.
     """
@@ -123,9 +123,9 @@ folder = partial(typed, "the name of a folder", lambda text: text if text and "\
 class Argument(NamedTuple):
     """An argument of a command."""
 
-    names: str  # its spellings, between blanks
+    names: str  # its spellings, separated by blanks
     help: str
-    settings: Mapping[str, Any] = {}  # further ones of `ArgumentParser.add_argument`
+    settings: Mapping[str, Any] = {}  # further arguments of `ArgumentParser.add_argument`
     group: str = ""  # arguments of one group exclude each other
 
 
@@ -136,7 +136,7 @@ class Command(NamedTuple):
     help: str
     arguments: tuple[Argument, ...]
     description: str | None = None  # longer than `help`
-    defaults: Mapping[str, Any] = {}  # in place of those of shared arguments
+    defaults: Mapping[str, Any] = {}  # defaults that replace those of shared arguments
 
 
 FLAG = {"action": "store_true"}
@@ -152,7 +152,7 @@ READING = (
                           "misspelt attributes; the numbers are then Timeloop's", FLAG),
     Argument("--built-in-energies", "the same as --energy built-in",
              {"action": "store_const", "dest": "energy", "const": "built-in"}, "energy"))
-"""How Timeloop files are read."""
+"""Arguments for reading Timeloop files."""
 BITS = Argument("--bits", "bits of an element of each tensor, such as Weights=4,Inputs=8, in place of the input's; of "
                           "a network of PyTorch or ONNX also auto, as its types say; a word of each level by default",
                 {"type": bits, "metavar": "NAME=N,..."})
@@ -171,7 +171,7 @@ SEARCH = (
     Argument("--calibration", "correct cycles to measured hardware, by a file of the command calibrate; mappings are "
                               "chosen by corrected cycles, and nothing is fused", {"metavar": "MODEL"}),
     Argument("--force", "use the calibration even where it does not beat the exact model", FLAG))
-"""Searches of layers, networks and designs."""
+"""Arguments for searches of layers, networks and designs."""
 MODEL = Argument("--model", "the model that the method gradient descends on: refined (default), or paper for FADiff's "
                             "equations as printed", {"default": SearchOptions.model, "metavar": "NAME"})
 FOLDING = Argument("--no-folding", "every transpose, slice, concatenation, repetition and padding is a copy of its "
@@ -188,7 +188,7 @@ NETWORKS = (
     Argument("--busy-experts", "spread the rows of mixtures of experts evenly over N experts; by default over those "
                                "that the file says", {"type": int, "metavar": "N"}),
     FOLDING)
-"""How network files are read."""
+"""Arguments for reading network files."""
 VARY = Argument("--vary", "a variable of the files' Jinja2 templates is a parameter of the space of designs: 8,16,32 "
                           "or 1024:8192:512 or 8:64:x2 (powers of two)",
                 {"action": "append", "default": [], "metavar": "NAME=RANGE"})

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DONE, CHECK_FAILED, BAD_INPUT = 0, 1, 2
 """Exit codes: done; a check failed (constraints contradict each other, or real Timeloop disagrees); the input or the
-arguments are wrong, and the error lines say what is accepted. `base.program_start.INTERRUPTED` is that of Ctrl-C."""
+arguments are wrong, and the error lines say what is accepted. Ctrl-C has `base.program_start.INTERRUPTED`."""
 
 
 def calibration(options: argparse.Namespace) -> Calibration | None:
@@ -35,13 +35,13 @@ def calibration(options: argparse.Namespace) -> Calibration | None:
 
 
 def sizes(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `load_network` that `NETWORKS` and `BITS` give."""
+    """The arguments of `load_network`, from the options of `NETWORKS` and `BITS`."""
     return {"dims": options.dims, "shapes": options.shapes, "values": options.values,
             "busy_experts": options.busy_experts, "bits": options.bits, "fold": not options.no_folding}
 
 
 def load_input(options: argparse.Namespace) -> Spec:
-    """Reads the input that `INPUTS` describe, as one spec. Raises SpecError."""
+    """Reads the input as one spec, with the options of `INPUTS`. Raises SpecError."""
     spec = api.load(*api.files_of(options.files), jinja_data=options.variables, energy=options.energy,
                     strict=not options.lenient, bits=options.bits)
     api.refuse_missing_energies(spec, options.energy)
@@ -49,7 +49,7 @@ def load_input(options: argparse.Namespace) -> Spec:
 
 
 def check(options: argparse.Namespace) -> int:
-    """Prints all that was understood; returns `CHECK_FAILED` where no mapping can meet the constraints."""
+    """Prints the input as understood; returns `CHECK_FAILED` where no mapping can meet the constraints."""
     from fadiff_mapper.output.terminal.inputs import print_space, print_spec
     files, data = api.files_of(options.files), options.variables
     if options.vary or api.is_space(api.read_document(*files, jinja_data=data)):
@@ -246,7 +246,7 @@ def bundled(options: argparse.Namespace) -> None:
 
 
 def doctor(_: argparse.Namespace) -> None:
-    """Prints a line for every program and library that was looked for."""
+    """Prints a line for every program and library of `examine`."""
     from fadiff_mapper.output.terminal.console import print_findings
     print_findings(api.examine())
 

@@ -1,6 +1,6 @@
 """A server of the Model Context Protocol: commands as typed tools for language models, within one folder.
 
-Every call is a process of its own with a time limit. It reads and writes files below the folder of the server only, and
+Every call is a separate process with a time limit. It reads and writes files only below the folder of the server, and
 reads bundled files.
 """
 
@@ -23,10 +23,10 @@ from fadiff_mapper.base.version import __version__
 
 CODE = "from fadiff_mapper.base.program_start import run_main; sys.exit(run_main('fadiff_mapper.cli'))"
 Metric = Literal["edp", "energy", "delay"]
-"""The metrics of networks, `METRIC_EXPONENTS` of inputs/spec/spec.py, as a type, which tools show to their clients."""
+"""The metrics of networks (`METRIC_EXPONENTS` of inputs/spec/spec.py) as a type, which clients of the tools see."""
 
 GRACE = 20.0
-"""Seconds beyond its time limit after which a command is ended: writing and last figures take a few."""
+"""Seconds beyond its time limit after which a command is killed: writing files takes a few."""
 
 
 def make_server(folder: Path, most: float) -> Any:
@@ -50,7 +50,7 @@ def make_server(folder: Path, most: float) -> Any:
         return [path if path.startswith(PREFIX) else f"./{(root / path).resolve().relative_to(root)}" for path in paths]
 
     def call(words: Sequence[str], seconds: float = most, result: str = "") -> dict[str, Any]:
-        """Runs a command: what it printed, and its result as JSON, printed or in a file."""
+        """Runs a command; returns its exit code, its printed text, and its JSON result, printed or in a file."""
         try:
             ended = run([*python_command(repr(module_path()), CODE), *words], root,
                         {**os.environ, WITHIN: str(root)}, min(seconds, most) + GRACE)

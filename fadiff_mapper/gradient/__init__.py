@@ -23,7 +23,7 @@ METHOD = "the method gradient"
 
 
 def _loaded_when_called(module: str, name: str, *last: Any) -> Callable[..., Any]:
-    """A function of a module of this room, with its last arguments. Raises FadiffError without PyTorch."""
+    """A function of this room with its last arguments fixed, loaded when called. Raises FadiffError without PyTorch."""
     require("torch", "gradient", METHOD)
     return lambda *first: getattr(import_module(f"{__name__}.{module}"), name)(*first, *last)
 

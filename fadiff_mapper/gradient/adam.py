@@ -1,4 +1,4 @@
-"""Steps of Adam (Kingma and Ba 2015) without the rest of torch's optimisers, and what rises or falls with the steps."""
+"""Steps of Adam (Kingma and Ba 2015), without torch's optimisers, and schedules of temperature and penalty weight."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def adam_step(theta: torch.Tensor, rate: float) -> Callable[..., None]:
 
 def cooled(steps: int, temperatures: tuple[float, float],
            weights: tuple[float, float]) -> Iterator[tuple[float, float, float]]:
-    """For each step of a descent the ratio, 0 in the first one and 1 in the last, temperature, and weight of penalties.
+    """For each step of a descent: progress from 0 to 1, temperature, and weight of penalties.
 
-    Both change by equal factors from step to step, from the first of two numbers above 0 to the second.
+    Temperature and weight change geometrically, from the first of their two numbers (above 0) to the second.
     """
     for step in range(steps):
         ratio = step / max(steps - 1, 1)

@@ -1,10 +1,10 @@
 """The cost model of the FADiff paper (arXiv 2511.22348) as it is printed: equations (4) to (12), loop order ignored.
 
-A baseline: `validation` measures how far it is from Timeloop, and `benchmarks/layer_quality.py --ablations` searches on
-it to show the worth of our refinements. NumPy or torch alike, axes as in `access_counts.py`; differentiable in the
-factors.
+A baseline: `validation` measures its distance from Timeloop, and `benchmarks/layer_quality.py --ablations` searches
+with it to show the effect of our refinements. Works on NumPy and torch, axes as in `access_counts.py`; differentiable
+in the factors.
 
-The equations speak of one memory hierarchy; on other hierarchies we read them as follows. "The level inside" of a data
+The equations are for one memory hierarchy. On other hierarchies we read them as follows. "The level inside" of a data
 space is the next level inwards that keeps it. Counts are per instance. A spatial factor belongs to the fan-out below
 its level, so a level sends the tiles of all receivers below one instance.
 """
@@ -28,8 +28,8 @@ def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = Non
                    windows: bool = False) -> NestEvaluation:
     """Counts (eqs. (4) to (12)), cycles (eq. (16)) and energy (eqs. (17) to (19)) of B mappings, as printed.
 
-    Tiles and instances are the real ones: capacities are not part of the comparison. With `windows` a sliding window's
-    tile is the box that it covers, not the product of dimensions in eq. (5).
+    Tiles and instances are the exact model's, as capacities are not part of the comparison. With `windows` a sliding
+    window's tile is the box that it covers, not the product of dimensions in eq. (5).
     """
     xp, projection = array_namespace(nest.temporal), layer.projection
     tile = tiles(nest, projection, active)

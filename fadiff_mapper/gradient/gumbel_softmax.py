@@ -13,8 +13,8 @@ Where this differs from the paper:
     validity   places are drawn from the innermost outwards, each among the divisors that the places further out can
                still complete to the problem's bound within the constraints: every draw is a legal factorization
 
-The outermost free place of each dimension takes the factor that the others leave, whatever its theta. Several problems
-are drawn side by side: the batch holds equally many columns of each, one problem after the other.
+The outermost free place of each dimension takes the factor that the other places leave, whatever its theta. Several
+problems are drawn side by side: the batch holds equally many columns of each, one problem after the other.
 
 Axes: W (members: problems drawn side by side), P (free places, innermost first), D (dimensions), N (divisors), L
 (levels), B (columns of the batch).
@@ -64,7 +64,7 @@ class FactorPlaces:
     """The free places of W map spaces and their tables (see `mapspace.build`)."""
 
     level: tuple[int, ...]     # [P]. Level of each place
-    spatial: tuple[bool, ...]  # [P]. Whether the place is that of spatial loops
+    spatial: tuple[bool, ...]  # [P]. Whether the place holds spatial loops
     levels: int                # Number of levels, L
     divisor: np.ndarray        # [W, D, N]. Divisors of each bound, ascending
     completable: np.ndarray    # [W, P, D, N, N]. Whether place p may take divisor j where divisor i is left to
@@ -137,7 +137,7 @@ def draw(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, 
 
 
 def drawable_parts(places: FactorPlaces, nest: Nest) -> Active:
-    """Loops that can exceed 1 and data spaces that some column keeps: the smooth model may skip the others."""
+    """Loops that can exceed 1, and data spaces that some column keeps: the smooth model may skip all others."""
     temporal, spatial = (np.zeros((places.levels, places.looping.shape[1]), dtype=bool) for _ in range(2))
     for p, (level, is_spatial) in enumerate(zip(places.level, places.spatial, strict=True)):
         (spatial if is_spatial else temporal)[level] |= places.looping[p]

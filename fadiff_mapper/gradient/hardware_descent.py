@@ -6,11 +6,11 @@ costs more per access, leakage and area; a wider array runs more in parallel: th
 single loop does, here with fusion. It starts at a design that has been mapped exactly, with its mappings.
 
 **Hardware as smooth functions of its parameters.** The descent needs every constant of the machine (energies,
-bandwidths, capacities, meshes, area) as a function of real-valued parameters; a space may use parameters anywhere, also
-in ties, templates and estimators of energy. So designs are read along every parameter's axis through a centre. In
-logarithms a constant is its value at the centre plus one piecewise linear curve for each parameter: exact at the
-sampled designs, exact everywhere for a product of powers of the parameters (capacities, meshes, ties), and approximate
-around the centre for other functions (an estimated energy by depth and width).
+bandwidths, capacities, meshes, area) as a function of real-valued parameters. A space may use parameters anywhere, also
+in ties, templates and energy estimates, so designs are sampled along every parameter's axis through a centre. The
+logarithm of a constant is its value at the centre plus one piecewise linear curve for each parameter. This is exact at
+the sampled designs, exact everywhere for products of powers of the parameters (capacities, meshes, ties), and
+approximate around the centre for other functions (an estimated energy by depth and width).
 
 Axes: P (parameter), K (knot: a sampled value of a parameter), Q (number of a vector), L (level), R (restart).
 """
@@ -84,7 +84,7 @@ def relaxed_design(figures: torch.Tensor, levels: int) -> RelaxedDesign:
 
 
 KNOTS = 5
-"""Sampled values of a parameter at most, the centre and both ends included: each needs one reading of a design, and
+"""Most sampled values of a parameter, the centre and both ends included: each sample costs the reading of a design, and
 capacities and meshes are exact with any number."""
 
 SMALLEST = 1e-30
@@ -93,7 +93,7 @@ SMALLEST = 1e-30
 
 @dataclass(frozen=True)
 class HardwareCurves:
-    """The vectors of designs around a centre."""
+    """Curves that interpolate the vectors (`figures_of`) of designs around a centre."""
 
     centre: Point                     # The design in the middle
     at_centre: torch.Tensor           # Natural logarithm of its vector, [Q]
@@ -118,7 +118,7 @@ class HardwareCurves:
 def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], Spec]) -> HardwareCurves:
     """Samples the designs along every axis through a centre.
 
-    A parameter of words, or whose values change the levels, has one knot. `spec_at` reads a design with any problem of
+    A parameter whose values are words, or change the levels, has one knot. `spec_at` reads a design with any problem of
     the networks, and raises FadiffError for an invalid design.
     """
     def logs(point: Point, spec: Spec) -> np.ndarray:
@@ -137,7 +137,7 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
                 spec = spec_at(point)
             except OutOfTime:
                 raise
-            except FadiffError:     # invalid design: the curve continues from the others
+            except FadiffError:     # invalid design: the curve has no knot here
                 continue
             if structure(spec) == structure(middle):
                 sampled[index] = logs(point, spec) - at_centre
@@ -154,8 +154,8 @@ def relaxed_around(question: DesignQuestion, widest: Sequence[Spec], specs: Sequ
                    mappings: Sequence[LayerMapping]) -> RelaxedNetwork:
     """All networks of a question as one relaxed network that starts from the mappings of one design.
 
-    Every distinct layer lies on the `widest` design, whose factors cover all designs, and, in `specs`, on the design of
-    the mappings, whose energies and cycles weigh the layers.
+    `widest` has every distinct layer on the largest design, whose factors cover all designs. `specs` has them on the
+    design of the mappings, whose energies and cycles weigh the layers.
     """
     results = [Result(wide, mapping, evaluate_mapping(spec, mapping), "", (), {}, 0, 0.0)
                for wide, spec, mapping in zip(widest, specs, mappings, strict=True)]
@@ -177,7 +177,7 @@ def relaxed_around(question: DesignQuestion, widest: Sequence[Spec], specs: Sequ
 
 
 STEPS, RESTARTS = 30, 8
-"""Steps and parallel restarts of one descent: more steps cost as much as mapping further designs."""
+"""Steps and parallel restarts of one descent; more steps cost as much time as mapping further designs."""
 
 RATE = 0.15
 """Octaves by which a parameter moves in the first step: `STEPS` can cross two to three octaves."""
@@ -186,7 +186,7 @@ SPREAD = 0.7
 """Standard deviation, in octaves, of the restarts' hardware around the first restart's."""
 
 OUTSIDE = 4.0
-"""Weight of squared octaves outside a parameter's range or a limit; limits are judged exactly after decoding."""
+"""Weight of squared octaves beyond a parameter's range or a limit; limits are checked exactly after decoding."""
 
 
 def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: RelaxedNetwork, metric: str,
@@ -232,7 +232,7 @@ def descended_designs(question: DesignQuestion, parent: Point, specs_at: Callabl
     if any(spec.sparse and spec.sparse.applied for spec in specs):
         return []
     widest = specs
-    try:  # the design of all greatest values, if valid: its factors include those of all designs
+    try:  # the design with all largest values, if valid: its factors include the factors of all designs
         largest = specs_at(tuple(len(parameter.values) - 1 if parameter.numeric else 0
                                  for parameter in space.parameters))
         widest = largest if structure(largest[0]) == structure(specs[0]) else specs

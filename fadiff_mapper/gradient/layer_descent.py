@@ -35,11 +35,11 @@ from fadiff_mapper.search.best_so_far import SearchState
 from fadiff_mapper.search.layer_family import DiscreteDecisions, random_decisions
 
 TRIED = 4
-"""Loop orders tried per level and trial, besides the present one; the refinement continues with the orders."""
+"""Loop orders tried per level and trial, besides the present order; the refinement tries further orders."""
 
 
 STEPS, RESTARTS = 12, 48
-"""Steps of Adam, and restarts of each problem: the refinement makes up for more of either."""
+"""Steps of Adam, and restarts of each problem; more of them gain nothing after the refinement."""
 
 REORDER_EVERY = 4
 """Steps between two trials of the decisions without a gradient."""
@@ -91,7 +91,7 @@ def first_theta(places: FactorPlaces, restarts: int, generator: torch.Generator)
     """Initial parameters, [P, D, B]: random shares of each dimension's octaves for its places.
 
     Shares are squared uniform numbers, so that some places take much and most take little. The first restart of every
-    problem leaves all to the outermost place, with the smallest tiles.
+    problem gives each whole dimension to the outermost place, so that tiles are smallest.
     """
     shape = (len(places.level), places.bound.shape[1], places.problems, restarts)
     weights = torch.rand(shape, generator=generator, dtype=torch.float64) ** 2

@@ -9,11 +9,11 @@ and into the home level.
   level where sums are finished to the home level of intermediates (eqs. 16 to 19).
 - **Links.** FADiff penalises tiles of linked layers that differ (eq. 26, the halo of the consumer's window included)
   and a group whose tiles together exceed the home level (eqs. 24, 25). The refined form replaces terms that are too
-  coarse to rank real groups: tiles fetched in every step only pass, so only the largest layer counts, beside all tiles
-  that stay or are used again (`fusion.tile_steps` is the authority); an intermediate takes the room of the whole window
-  that the consumer's tile reads; halos are retained along the dimension where recomputation would cost most; the
-  producer may make fewer points than the window, and channels in several goes; an intermediate is written once and
-  fetched once a tile.
+  coarse to rank real groups. Tiles that are fetched in every step take room only while their layer runs, so the largest
+  layer counts, beside all tiles that stay or are reused (`fusion.tile_steps` is the authority). An intermediate takes
+  the room of the whole window that the consumer's tile reads. Halos are retained along the dimension where
+  recomputation would cost most. The producer may make fewer points than the window, and channels in several passes. An
+  intermediate is written once and fetched once a tile.
 - **Sums** over layers are the network's energy and cycles; `network_descent.py` takes the metric's logarithm and adds
   the penalties (eq. 20). A layer's loops at the outermost level are those that a group would share.
 
@@ -49,7 +49,7 @@ class SiteCosts:
     broken: torch.Tensor  # The layer's own penalties P_map and P_mem in squared octaves, [V, R]
     tile: torch.Tensor    # Points of each dimension inside the outermost level's loops: the tile of one step, [V, D, R]
     held: torch.Tensor    # Words of each data space's tile in the home level, 0 where bypassed there, [V, T, R]
-    sent: torch.Tensor    # How often the outermost level sends all words of a data space, or takes those of the output,
+    sent: torch.Tensor    # Times that the outermost level sends all words of a data space, or takes the output's words,
                           # [V, T, R]
 
 
@@ -60,7 +60,7 @@ class LinkSigmas:
     into: torch.Tensor     # Sigma of the link that leads into the layer, 0 without one, [B]
     out_of: torch.Tensor   # Sigma of the link that leads out of it, 0 without one, [B]
     operand: torch.Tensor  # 1 for the data space that comes through `into`, else 0, [T, B]
-    written: torch.Tensor  # The part of the output that goes to the outermost level even if the link is fused, [B]
+    written: torch.Tensor  # Share of the output that goes to the outermost level even if the link is fused, [B]
     home: int              # Index of the home level, in which intermediates lie
     sums: int              # Index of the level in which sums are finished
     output: int            # Index of the output among the data spaces
@@ -70,7 +70,7 @@ def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor
                thetas: Sequence[torch.Tensor], model: str, machine: RelaxedMachine | None = None) -> SiteCosts:
     """Costs every site, family by family, in the order of the sites.
 
-    `into` and `out_of` [V, R] are the sigmas of the links into and out of each site; for the others see `relaxed_cost`.
+    `into`, `out_of` [V, R] are the sigmas of the links into and out of each site; others are as for `relaxed_cost`.
     """
     parts = [_family_costs(network, batch, into, out_of, nest, theta, model, machine)
              for batch, nest, theta in zip(network.batches, nests, thetas, strict=True)]
@@ -148,12 +148,12 @@ def sigma_weighted_counts(evaluation: NestEvaluation, nest: Nest, links: LinkSig
 
 
 RESIDENT = 1.01
-"""A data space is resident if the outermost level sends it at most this often: drawn factors are soft, so that a count
-of one is met only nearly."""
+"""A data space is resident if the outermost level sends it at most this often; above 1, because the smooth model's
+counts are inexact."""
 
 REACH = 8
-"""Links over which a group's room and recomputation are carried, one pass along all chains each: the relaxed model is
-optimistic about longer groups, which only raises their chance to be proposed."""
+"""Links over which a group's room and recomputation are carried; each link costs a pass along all chains. The relaxed
+model is optimistic about longer groups, which only raises their chance to be proposed."""
 
 
 def window(ties: LinkTies, points: torch.Tensor) -> torch.Tensor:
@@ -207,7 +207,7 @@ def crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, word
 
 def _live_words(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, words: torch.Tensor,
                 points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Words of every site in the home, [V, R] each: words live while other layers run, and words of its own run."""
+    """Words of every site in the home, [V, R] each: words that stay while other layers run; words of its own run."""
     ties = network.ties
     producer, consumer = torch.from_numpy(ties.producer), torch.from_numpy(ties.consumer)
     # A fused operand lies in the home once, as the intermediate, unless pools give the tile its own copy.
@@ -234,7 +234,7 @@ def _live_words(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, 
 class RelaxedCost:
     """The cost of a relaxed network in every restart."""
 
-    energy: torch.Tensor  # pJ of all layers, as often as each runs, [R]
+    energy: torch.Tensor  # pJ of all runs of all layers, [R]
     cycles: torch.Tensor  # Cycles of all layers one after the other, [R]
     broken: torch.Tensor  # Penalties in squared octaves by site, [V, R]; a link's penalties count at its consumer
 
@@ -262,16 +262,16 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, nests: Sequence[N
         if model == "refined":
             producer, consumer = torch.from_numpy(ties.producer), torch.from_numpy(ties.consumer)
             bound, extent = torch.from_numpy(ties.bound)[..., None], torch.from_numpy(ties.extent)[..., None]
-            # Intermediates written more than once, or fetched more than once a tile: fetches once per tile exceed one
-            # pass in all, as neighbouring windows overlap.
+            # Penalise intermediates that are written more than once, or fetched more than once a tile. Fetching every
+            # tile once is more than one pass over the intermediate, as neighbouring windows overlap.
             outputs = torch.tensor([[space.read_write for space in network.sites[site].problem.dataspaces].index(True)
                                     for site in ties.producer])
             once_a_tile = per_tie(bound / points * wanted / extent, ties)
             misaligned = misaligned + sigma * (
                 excess(sites.sent[producer, outputs], RESIDENT)
                 + excess(sites.sent[consumer, torch.from_numpy(ties.operand)], RESIDENT * once_a_tile))
-            # How often a producer computes each of its points, the halo retained where recomputation costs most; a
-            # site also recomputes for the recomputation of later layers.
+            # Times that a producer computes each of its points, with the halo retained where recomputation costs most.
+            # Recomputation of later layers multiplies the recomputation of a site.
             often = (bound / points * wanted / extent).clamp(min=1.0)
             often = torch.where(torch.from_numpy(ties.halo)[..., None], often, torch.ones_like(often))
             again = often.prod(dim=1) / often.max(dim=1).values

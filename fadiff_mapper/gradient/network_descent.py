@@ -12,16 +12,16 @@ have to change together, and no gradient leads there. So some restarts begin wit
 chain:
 
     restart 0     every layer's best mapping by itself
-    to 3/4        the same with noise, the loops of the outermost level in an order that links can share, and in
-                  every stretch of a chain one loop that all its layers share, with enough steps that the
+    to 3/4        the best mappings with noise, the loops of the outermost level in an order that links can share,
+                  and in every stretch of a chain one loop that all its layers share, with enough steps that the
                   intermediates fit into the home
-    the others    the best mapping with noise
+    all others    the best mappings with noise
 
-**Decoding.** FADiff decodes "into integer factors and binary fusion decisions" and leaves the rest open. Here a segment
-is proposed in every restart where all its sigmas exceed a half. Its shared loops are the drawn loops at the outermost
-level of its last layer, along dimensions that the link carries, in their order. `fusion.candidates` chooses the rest as
-for enumerated candidates: operands that stay, halo retained or recomputed, and other tile sizes where these promise
-more or the restart's do not fit.
+**Decoding.** FADiff decodes "into integer factors and binary fusion decisions" and does not say how. Here a segment is
+proposed in every restart where all its sigmas exceed a half. Its shared loops are the drawn loops at the outermost
+level of its last layer, along dimensions that the link carries, in their order. `fusion.candidates` makes the other
+choices as for enumerated candidates: operands that stay, halo retained or recomputed, and other tile sizes where these
+promise more or the restart's tile sizes do not fit.
 
 Axes: V (site), E (tie), J (dimension that a link carries), D (dimension), R (restart), W (member of a family), P
 (factor place: one level's temporal or spatial factors), L (level).
@@ -57,20 +57,20 @@ from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.workload import OperatingPoint, Workload
 
 STEPS, RESTARTS = 20, 16
-"""Steps of Adam, and restarts: more steps lead to the same plans, as estimates learn from evaluated groups."""
+"""Steps of Adam, and restarts; more steps lead to the same plans, as estimates learn from evaluated groups."""
 
 COLUMNS = 2048
 """Restarts times layers at most, for memory and time; a descent has at least four restarts."""
 
 RATE, LAST_RATE, SIGMA_RATE = 0.12, 0.05, 0.2
-"""Learning rate of log2 of the tiling factors in the first step, its part in the last step, and the learning rate of
-the logits of sigma."""
+"""Learning rate of log2 of the tiling factors in the first step, the share of it in the last step, and the rate of the
+logits of sigma."""
 
 TEMPERATURES, WEIGHTS = (0.1, 0.05), (0.5, 4.0)
 """Gumbel-Softmax temperature, and weight of the penalties, in the first and the last step."""
 
 QUIET = 0.6
-"""Part of the steps with Gumbel noise; sigma settles in the steps without."""
+"""Share of the steps with Gumbel noise; sigma settles in the steps without noise."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: 
             stopped: Over = never, hardware: DescendedHardware | None = None) -> DescentEnd:
     """Descends on the network's metric ("edp", "energy" or "delay"): FADiff eq. (20).
 
-    With `hardware`, which descends, too, factors inside the home move as fast as the others. Once `stopped` is true,
-    before any step, the state reached is returned.
+    If `hardware` descends, too, factors inside the home move as fast as all others. Once `stopped` is true, the state
+    before the next step is returned.
     """
     generator = torch.Generator().manual_seed(seed)
     start = starts(network, restarts_of(network, restarts), seed)
-    # Parameters are offsets from the start: scaled by `ease`, factors inside the home move less than those outside.
+    # Parameters are offsets from the start, scaled by `ease`: factors inside the home move less than factors outside.
     moved = [torch.zeros_like(theta).requires_grad_(True) for theta in start.thetas]
     eases = [torch.ones_like(part) if hardware else part
              for part in (ease(batch, network.home) for batch in network.batches)]
@@ -154,11 +154,11 @@ NOISE = 0.2
 """Octaves (standard deviation) of the random moves from the best mapping's factors."""
 
 INNER = 0.3
-"""Part by which factors inside the home move, in noise and in descent: the unfused best mapping has them nearly right,
-and links change the others."""
+"""Scale of the moves of factors inside the home, in noise and in descent: the best unfused mapping has them nearly
+right, while fusion changes the factors outside."""
 
 UNTOUCHED = 0.7
-"""Part of the shared loops that have no more steps than the home needs."""
+"""Share of the shared loops that have just as many steps as the home needs."""
 
 ENDING = 0.15
 """Probability that a stretch of layers with common loops ends at a link: about seven links a stretch."""
@@ -197,17 +197,17 @@ def starts(network: RelaxedNetwork, restarts: int, seed: int) -> RestartPoint:
 
 
 def ease(batch: FamilySites, home: int) -> torch.Tensor:
-    """How easily factors move by place, [P, 1, 1]: 1 for temporal loops from the home outwards, else `INNER`."""
+    """Scale of the moves of factors by place, [P, 1, 1]: 1 for temporal loops from the home outwards, else `INNER`."""
     places = batch.places
     return torch.tensor([1.0 if level >= home and not spatial else INNER for level, spatial in
                          zip(places.level, places.spatial, strict=True)], dtype=torch.float64)[:, None, None]
 
 
 def _shared_octaves(network: RelaxedNetwork, restarts: int, rng: np.random.Generator) -> np.ndarray:
-    """Octaves of every dimension left to the outermost loops, [V, D, R]; nan: unchanged.
+    """Octaves of every dimension that its loop at the outermost level gets, [V, D, R]; nan: unchanged.
 
-    Chains are cut into stretches of a few layers. The layers of a stretch share at most one loop, with as many steps as
-    the home needs to hold a step's intermediates, or some more.
+    Chains are cut into stretches of a few layers. The layers of a stretch share at most one loop. It has as many steps
+    as are needed for a step's intermediates to fit into the home, or some more.
     """
     ties = network.ties
     dims = max(len(site.problem.dimensions) for site in network.sites)
@@ -249,9 +249,9 @@ def _cut(network: RelaxedNetwork, stretch: list[int], octaves: np.ndarray, rng: 
 
 
 def _left_over(batch: FamilySites, home: int, theta: torch.Tensor, octaves: np.ndarray) -> torch.Tensor:
-    """The parameters with `octaves` of dimensions left to the outermost loops.
+    """The parameters, changed so that loops at the outermost level get `octaves` of their dimensions.
 
-    Temporal loops inside share the rest: first the home's, then the outermost of the others.
+    Temporal loops inside share the rest: first the home's loops, then the outermost of the other loops.
     """
     places, theta = batch.places, theta.clone()
     left = torch.from_numpy(octaves)[list(batch.sites), :places.bound.shape[1]].transpose(0, 1)      # [D, W, R]
@@ -281,8 +281,8 @@ def _sharing_order(network: RelaxedNetwork, batch: FamilySites, member: int, sit
                    order: np.ndarray) -> np.ndarray:
     """The loops of the outermost level, innermost first, in an order that lets links share the outer loops.
 
-    From the innermost: loops that no link carries, sums first; loops over which a producer may make its part in several
-    passes; loops that cut the intermediate. Constraints of the design take precedence.
+    From the innermost: loops that no link carries, reductions first; loops over which a producer may make its output in
+    several passes; loops that cut the intermediate. Constraints of the design take precedence.
     """
     ties, space = network.ties, batch.family.spaces[member]
     outside = np.zeros(len(order), dtype=int)
@@ -310,8 +310,8 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
                    stopped: Over = never) -> dict[Hashable, list[Candidate]]:
     """Decodes the candidates of every segment that some restarts fuse, by the segment's key.
 
-    Equal segments of different layers share their candidates; segments are left out once `stopped` is true. `bases`: of
-    the estimates for each unfused layer, by name.
+    Equal segments of different layers share their candidates; segments are left out once `stopped` is true. `bases`:
+    numbers of each unfused layer for the estimates, by name.
     """
     proposed: dict[Hashable, tuple[Segment, LoopSizes]] = {}
     for segment in segments:
@@ -346,8 +346,8 @@ def tile_loops(segment: Segment, nest: Nest, column: int) -> tuple[TileLoop, ...
 
 def _candidates(compiled: CompiledSegment, dims: tuple[str, ...], tiles: Collection[tuple[int, ...]],
                 price: NetworkPrice) -> list[Candidate]:
-    """Candidates in one order of loops; where none fits without a loop, with a loop over the largest dimension to
-    cut."""
+    """Candidates in one order of loops; if there are no loops and nothing fits, with a loop over the largest dimension
+    that can be cut."""
     candidates = candidates_along(compiled, dims, price)
     if dims:
         candidates += candidates_along(compiled, dims, price, tiles)
@@ -380,7 +380,7 @@ def descended_network(workload: Workload, results: Sequence[Result], metric: str
                       over: Over, model: str = "refined") -> DescendedNetwork | None:
     """Descends on a network whose layers are mapped (FADiff's method); None where nothing can be fused.
 
-    The descent has one home of intermediates, the outermost possible; candidates are tried in all possible homes.
+    The descent keeps intermediates in one home, the outermost possible one; candidates are tried in all possible homes.
     `results`: the best unfused mapping of each distinct layer.
     """
     spec = results[0].spec

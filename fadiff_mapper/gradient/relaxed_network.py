@@ -65,11 +65,11 @@ class DescendedHardware:
 
 @dataclass(frozen=True)
 class LayerSite:
-    """A layer of the relaxed network."""
+    """A layer of the relaxed network, with variables of its own."""
 
     result: Result  # Its best unfused mapping
-    times: float    # How often the layer runs, equal chains and repeats together; with weights the number may be
-                    # fractional
+    times: float    # Number of runs of the layer, equal chains and repeats together; fractional where networks have
+                    # weights
 
     @property
     def problem(self) -> Problem:
@@ -95,12 +95,12 @@ class LinkTies:
     producer: np.ndarray  # Site that writes the intermediate, [E]
     consumer: np.ndarray  # Site that reads it, [E]
     operand: np.ndarray   # Data space of the consumer that is the intermediate, [E]
-    written: np.ndarray   # The part of its words that goes to the outermost level, too: all, none, or what pools make,
+    written: np.ndarray   # Share of its words that goes to the outermost level, too: all, none, or the pooled words,
                           # [E]
     beside: np.ndarray    # Whether the consumer's tile takes room beside the intermediate, [E]
-    lying: np.ndarray     # Words that lie in the home for one word of the intermediate: below 1 where pooled before,
-                          # above 1 where joined with others, [E]
-    made: np.ndarray      # The part of the consumer's operand that the producer makes, [E]
+    lying: np.ndarray     # Words in the home per word of the intermediate: below 1 if it is pooled before, above 1 if
+                          # it is joined with other tensors, [E]
+    made: np.ndarray      # Share of the consumer's operand that the producer makes, [E]
     mine: np.ndarray      # Dimension of the producer, [E, J]
     theirs: np.ndarray    # Dimension of the consumer that moves along it, [E, J]
     stride: np.ndarray    # Points of the producer's dimension by which one point of the consumer's moves the window,
@@ -109,7 +109,7 @@ class LinkTies:
     extent: np.ndarray    # Points of the producer's dimension, [E, J]
     bound: np.ndarray     # Points of the consumer's dimension, [E, J]
     used: np.ndarray      # Whether the entry is used; ties carry different numbers of dimensions, [E, J]
-    loose: np.ndarray     # Whether the producer may make its part in several passes, because the dimension also moves
+    loose: np.ndarray     # Whether the producer may make its output in several passes, because the dimension also moves
                           # the consumer's other operand, as channels move its weights, [E, J]
 
     def __len__(self) -> int:
@@ -124,7 +124,7 @@ class LinkTies:
 
 @dataclass(frozen=True)
 class RelaxedNetwork:
-    """Sites, ties, and how both belong to the layers and links of a network."""
+    """Sites and ties, with the layers and links of a network that they stand for."""
 
     sites: tuple[LayerSite, ...]           # Layers with variables of their own, V of them
     ties: LinkTies                         # The links between them, E of them
@@ -142,8 +142,8 @@ def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str,
     """Builds the relaxed network of some chains of layers, each the names of its layers in order.
 
     `pairs`: segments of two layers whose link can be fused, by the names of both; chains are cut at other links.
-    `results`: the best unfused mapping of each layer; equal layers share one object. `repeats`: how often each layer
-    runs back to back. `home`: index of the level in which intermediates lie.
+    `results`: the best unfused mapping of each layer; equal layers share one object. `repeats`: runs of each layer back
+    to back. `home`: index of the level in which intermediates lie.
     """
     sites: list[LayerSite] = []
     links: list[tuple[int, int, Segment]] = []
@@ -205,7 +205,7 @@ def _link_ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
         (before, after), (link,) = segment.problems, segment.links
         ends[:, tie] = producer, consumer, after.dataspace_names().index(link.tensor)
         written = (after.tensor_size(space_of(after, link.tensor)) / before.tensor_size(before.output)
-                   if link.written_pooled else link.written)  # for readers outside
+                   if link.written_pooled else link.written)  # for readers outside the group
         pooled = prod(1 / slide.stride for slide in link.pooled.values()) if link.lies_pooled else 1.0
         sizes[:, tie] = written, pooled * (1 + float(link.company)), 1 - float(link.elsewhere)
     return LinkTies(
@@ -216,7 +216,7 @@ def _link_ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
 
 
 def _carried_dims(segment: Segment) -> list[CarriedDim]:
-    """The dimensions of a pair's link; every tile of the consumer reads whole a dimension that no loop may cut."""
+    """The dimensions of a pair's link; a dimension that no loop may cut is read whole by every tile of the consumer."""
     (before, after), (link,), (whole,) = segment.problems, segment.links, segment.whole
     others = {dim for other in after.dataspaces if not other.read_write and other.name != link.tensor
               for dim in other.dimensions}
@@ -227,7 +227,7 @@ def _carried_dims(segment: Segment) -> list[CarriedDim]:
         carried.append((before.dimensions.index(own), after.dimensions.index(theirs), stride, reach, extent,
                         after.bounds[theirs], theirs in others))
     still = next((dim for dim in after.dimensions if after.bounds[dim] == 1), None)
-    if still is not None:  # dimensions passed on whole follow one that no loop cuts
+    if still is not None:  # dimensions that are passed on whole move along a dimension that no loop cuts
         carried += [(before.dimensions.index(own), after.dimensions.index(still), 0.0,
                      float(before.bounds[own]), before.bounds[own], 1, False) for own in sorted(link.whole)]
     return carried

@@ -1,1 +1,1 @@
-"""What the inference of a language model costs on a design: time to first token, tokens a second, joules a token."""
+"""The cost of inference of a language model on a design: time to first token, tokens a second, joules a token."""

@@ -1,8 +1,8 @@
 """The layers of a language model as networks, with all operators, at a batch and a number of tokens.
 
-Scores above the diagonal of a causal mask are computed and masked, as the mask of a plain product is; a window bounds
-what a later token reads of the cache. Tokens are spread evenly over experts, of which as many are busy as there are
-tokens times experts that each uses, at most all. Scaling by constants is a part of the weights before it.
+Scores above the diagonal of a causal mask are computed, then masked. A window bounds the part of the cache that a later
+token reads. Tokens are spread evenly over experts: tokens times experts per token are busy, at most all experts.
+Scaling by constants is part of the weights before it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, experts, l
 
 
 def dense(to: Assembly, name: str, given: Tensor, out: int) -> Tensor:
-    """The product with a matrix of weights, which makes `out` channels."""
+    """The product with a weight matrix of `out` output channels."""
     return linear(to, name, given, Tensor((out, given.shape[-1])))
 
 
@@ -24,14 +24,14 @@ def norm(to: Assembly, model: LanguageModel, name: str, given: Tensor) -> Tensor
 
 
 def layer_network(model: LanguageModel, layers: Layers, batch: int, tokens: int, cached: int) -> Workload:
-    """One decoder layer, for so many new tokens of each sequence behind so many that are cached.
+    """One decoder layer, for `tokens` new tokens of each sequence behind `cached` tokens in the cache.
 
-    Inputs: `x` [batch * tokens, width], and what is cached of the tokens before; the output has the shape of `x`.
+    Inputs: `x` [batch * tokens, width], and the cache of earlier tokens; the output has the shape of `x`.
     """
     to, rows, width = Assembly(Where(model.name)), batch * tokens, model.width
     if layers.window is not None:
         cached = max(min(cached, layers.window - tokens), 0)
-    length = cached + tokens  # tokens that are attended to
+    length = cached + tokens  # tokens to which the last new token attends
     x = to.input("x", (rows, width))
 
     def rotary(name: str, given: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ def layer_network(model: LanguageModel, layers: Layers, batch: int, tokens: int,
         if model.rotary:
             q, k = rotary("attention.q_rotary", q), rotary("attention.k_rotary", k)
         k, v = with_cache("keys", k), with_cache("values", v)
-        runs, group = batch * model.shared, model.heads // model.shared  # query heads that share are rows of a product
+        runs, group = batch * model.shared, model.heads // model.shared  # heads that share keys: rows of a product
         k, v = (to.reshape(f"attention.{part}_runs", each, (runs, length, model.size))
                 for part, each in (("k", k), ("v", v)))
         out = attended(to.reshape("attention.q_runs", q, (runs, group * tokens, model.size)), k, v)
@@ -97,7 +97,7 @@ def layer_network(model: LanguageModel, layers: Layers, batch: int, tokens: int,
             "attention.latent", "slice", [down], (batch, tokens, latent.cached)))
         key = rotary("attention.k_rotary", to.node("attention.key", "slice", [down], (batch, tokens, latent.turned)))
         both = to.node("attention.words", "concat", [words, key], (batch, tokens, latent.cached + latent.turned))
-        if not cached:  # keys and values of all heads are made from the latent vectors
+        if not cached:  # keys and values of all heads are computed from the latent vectors
             up = by_heads("attention.kv_up", dense(
                 to, "attention.kv_up", to.reshape("attention.rows", words, (rows, latent.cached)),
                 heads * (latent.plain + value)), heads)
@@ -153,7 +153,7 @@ def layer_network(model: LanguageModel, layers: Layers, batch: int, tokens: int,
 
 
 def ends_network(model: LanguageModel, batch: int, tokens: int) -> Workload:
-    """The embedding of new tokens, and norm and head of the last token of each sequence."""
+    """The ends of a model: the embedding of new tokens; norm and head for the last token of each sequence."""
     to, rows = Assembly(Where(model.name)), batch * tokens
     x = to.node("embedding", "gather", [Tensor((model.vocabulary, model.width)), to.input("tokens", (rows,))],
                 (rows, model.width))

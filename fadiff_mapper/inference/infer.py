@@ -1,9 +1,9 @@
-"""The inference of a language model on a design: a prompt at once, then token after token.
+"""The inference of a language model on a design: the whole prompt at once, then token after token.
 
-Every distinct problem of all layers, batches and lengths is mapped once, by itself; equal layers are counted. Operators
-run in turn, each with its tiles double-buffered, so that the slowest of unit and memories sets its time. Or each step
-is planned with fused groups (`network.map_network`), of which each counts as one operator. Lengths of the cache between
-mapped ones are interpolated: all costs of a step are weighed sums of those of mapped steps.
+Every distinct problem of all layers, batches and lengths is mapped once, by itself, and counted with its equal layers.
+Operators run in turn, each with its tiles double-buffered, so that the slowest of unit and memories sets its time. Or
+each step is planned with fused groups (`network.map_network`), each of which counts as one operator. Costs at other
+lengths of the cache are interpolated, as weighed sums of the costs of mapped steps.
 """
 
 from __future__ import annotations
@@ -47,54 +47,54 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 PAGE = 128
-"""Tokens of which mapped lengths of a cache are multiples: as many as a usual array is wide."""
+"""Mapped lengths of a cache are multiples of so many tokens, the width of a usual array."""
 MAPPED_LENGTHS = 3  # lengths of the cache that are mapped: first, middle, last
 PHASES = ("prefill", "decode")
 MOST_GENERATED = 2 ** 20  # tokens: a plain safety limit, as each is a row of a table
 GROUP = "group"
 """The kind of a fused group."""
 NOT_COUNTED = "not counted"
-"""The unit of operators of a design that has no units."""
+"""The unit of operators without multiply-accumulates, on a design without compute units."""
 
 
 @dataclass(frozen=True)
 class OperatorShare:
-    """One operator of one step, all its runs in all layers that are alike."""
+    """One operator of one step, with all its runs in layers of one kind."""
 
     phase: str  # "prefill" or "decode"
     batch: int  # sequences
-    length: int  # tokens that the last new token attends to, itself included
-    steps: float  # steps that this one stands for, by interpolation
+    length: int  # tokens to which the last new token attends, itself included
+    steps: float  # number of steps that this mapped step stands for, by interpolation
     layers: str  # the kind of layers, or "ends"
-    operator: str  # its name; of a fused group those of its layers
+    operator: str  # its name; of a fused group the names of its layers
     kind: str  # its operation; a template for multiply-accumulates, `GROUP` for a fused group
-    unit: str  # where it runs
-    bound: str  # what sets its time: the unit, or a memory
+    unit: str  # the unit, or units, on which it runs
+    bound: str  # the unit or memory that sets its time
     runs: int
     macs: int  # multiply-accumulates of all runs
     operations: int  # other operations of all runs
     cycles: float  # of all runs
     energy_pj: float  # of all runs
     outermost_words: float  # words that the outermost memory reads and writes
-    busy: Mapping[str, float]  # cycles of all runs that its unit and each memory need
+    busy: Mapping[str, float]  # unit or memory -> cycles that it needs for all runs
 
 
 @dataclass(frozen=True)
 class BatchOutcome:
-    """The inference of so many sequences at once; seconds and joules of the whole batch."""
+    """The inference of one batch of sequences; seconds and joules of the whole batch."""
 
     batch: int
     first_token_s: float  # of the prefill, which gives the first token
     first_token_j: float
     steps: tuple[tuple[int, float, float], ...]  # further tokens: length, seconds, joules
     weight_words: int  # words of all weights
-    cache_words: int  # words that are cached behind the last token
-    weights_in: str  # the memory that holds weights and what passes between operators
+    cache_words: int  # words of the cache after the last token
+    weights_in: str  # the memory that holds weights and the tensors between operators
     cache_in: str  # the memory that holds the cache
 
     @property
     def further_token_s(self) -> tuple[float, float] | None:
-        """Seconds of the first and the last token behind the prefill; None where there is none."""
+        """Seconds of the first and the last token after the prefill; None where there is no such token."""
         return (self.steps[0][1], self.steps[-1][1]) if self.steps else None
 
     @property
@@ -134,19 +134,19 @@ class InferenceResult:
     batches: tuple[BatchOutcome, ...]
     operators: tuple[OperatorShare, ...]  # of every mapped step
     mapped: tuple[Result, ...]  # the mapping of every distinct problem
-    folded: Mapping[str, int]  # operation -> rearrangements in one layer of each kind that the operators around them do
+    folded: Mapping[str, int]  # operation -> rearrangements, in one layer of each kind, folded into their neighbours
     fuse: bool = False  # whether steps may have fused groups
 
     @property
     def order(self) -> str:
-        """In which order operators run, as a sentence."""
+        """The order in which operators run, as a sentence."""
         if not self.fuse:
             return "Operators run in turn: fused groups (--fuse) are not looked for."
         names = dict.fromkeys(share.operator for share in self.operators if share.kind == GROUP)
         return f"Operators run in turn, tile by tile in fused groups: {'; '.join(names) or 'none, as none pays'}."
 
     def uncounted(self) -> dict[int, tuple[int, int]]:
-        """Batch -> operators and operations of a whole inference that no unit does, and that cost nothing here."""
+        """Batch -> (operators, operations) of a whole inference that run on no unit, and so cost nothing here."""
         found: dict[int, tuple[int, int]] = {}
         for share in self.operators:
             if share.unit == NOT_COUNTED:
@@ -156,7 +156,7 @@ class InferenceResult:
         return found
 
     def shares(self, batch: int, *names: str) -> dict[tuple[str, ...], tuple[float, float]]:
-        """Seconds and joules of a whole inference by some fields of operators, such as "bound"; largest first."""
+        """Seconds and joules of a whole inference by values of operators' fields, such as "bound"; largest first."""
         found: dict[tuple[str, ...], tuple[float, float]] = {}
         for share in self.operators:
             if share.batch == batch:
@@ -169,7 +169,7 @@ class InferenceResult:
     def busy(self, batch: int, phase: str) -> dict[str, float]:
         """Seconds that each unit and each memory of limited bandwidth needs in a phase of a whole inference.
 
-        The longest comes first: if all of them always worked side by side, the phase would take as long.
+        The longest comes first. The phase would take as long if all units and memories always worked side by side.
         """
         found: Counter[str] = Counter()
         for share in self.operators:
@@ -187,7 +187,7 @@ class InferenceResult:
 
 @dataclass(frozen=True)
 class Step:
-    """A network that is run so often in each of so many steps."""
+    """A network that runs `count` times in each of `steps` steps."""
 
     phase: str
     batch: int
@@ -200,7 +200,7 @@ class Step:
 
 @dataclass(frozen=True)
 class InferenceQuestion:
-    """The question for the cost of an inference; fields are the arguments of `api.infer`."""
+    """The input of a costed inference; fields are the arguments of `api.infer`."""
 
     model: LanguageModel | TracedModel
     design: Design
@@ -239,11 +239,11 @@ def infer(question: InferenceQuestion) -> InferenceResult:
 TENSORS = ("Weights", "Cache", "Activations")
 """The tensors whose elements may have bits of their own."""
 ATTENTION = ("attention.scores", "attention.cap", "attention.softmax", "attention.values")
-"""The nodes that work on the cache, and so from the memory that holds it."""
+"""The nodes that read the cache, and so run from the memory that holds it."""
 
 
 def _with_bits(network: Workload, tensors: Mapping[str, DataSpace]) -> Workload:
-    """The network with the bits of elements in every problem; keys and values are the cache's."""
+    """The network with the bits of elements in every problem; keys and values have the bits of the cache."""
     def of(node: Node, layer: Operator) -> Node:
         right = ("Weights" if "Weights" not in node.operands else "Cache" if node.name in ATTENTION else "Activations")
         spaces = tuple(replace(space, bits=tensors[right if space.name == "Weights" else "Activations"].bits)
@@ -257,8 +257,8 @@ def _with_bits(network: Workload, tensors: Mapping[str, DataSpace]) -> Workload:
 
 def _homes(model: LanguageModel | TracedModel, batch: int, length: int, steps: Sequence[Step], spec: Spec,
            tensors: Mapping[str, DataSpace]) -> tuple[int, int]:
-    """The innermost memory that holds all weights and the largest operator's tensors, and the innermost one, from there
-    on, that holds the cache as well; the outermost one holds whatever others do not."""
+    """(level of weights, level of the cache): the innermost memory with room for all weights and the tensors of the
+    largest operator, and the innermost memory from there outwards with room for the cache, too; else the outermost."""
     passing = max(sum(math.prod(shapes[name] or ()) for name in {node.name, *node.inputs})
                   for step in steps if step.batch == batch
                   for shapes in [{node.name: node.shape for node in step.network.nodes}] for node in step.network.nodes)
@@ -286,7 +286,7 @@ def _without_outer_levels(spec: Spec, level: int) -> Spec:
 
 
 def _check(question: InferenceQuestion) -> None:
-    """Raises FadiffError for a number out of range, or for more than the model or its groups can do."""
+    """Raises FadiffError for a number out of range, or a request that the model or fused groups cannot serve."""
     model, batch, prompt, generate = question.model, question.batch, question.prompt, question.generate
     frequency = question.frequency
     for name, values in (("batch", batch), ("prompt", [prompt]), ("generate", [generate])):
@@ -314,7 +314,7 @@ def _check(question: InferenceQuestion) -> None:
 
 
 def lengths_of(model: LanguageModel | TracedModel, prompt: int, generate: int) -> tuple[int, ...]:
-    """The lengths of the cache that are mapped: multiples of `PAGE`, around those of all steps, and windows within."""
+    """The lengths of the cache that are mapped: multiples of `PAGE` that span all steps, and windows between these."""
     if generate == 1:
         return ()
     first, last = (max((prompt + 1) // PAGE, 1) * PAGE, -(-(prompt + generate - 1) // PAGE) * PAGE)
@@ -345,12 +345,12 @@ class MappedSteps:
     steps: Sequence[Step]  # with the bits of elements in every problem
     spec: Spec  # the design with any problem
     cycle_s: float  # seconds of a cycle
-    homes: Mapping[int, tuple[int, int]]  # batch -> levels of weights, with what passes between operators, and cache
+    homes: Mapping[int, tuple[int, int]]  # batch -> (level of weights and tensors between operators, of the cache)
     tensors: Mapping[str, DataSpace]  # `TENSORS` with the bits of their elements
     results: Mapping[tuple[int, Hashable], Result]  # by the level from which a problem runs, and its key
 
     def home(self, step: Step, node: str) -> int:
-        """The outermost level that a node of a step uses, where its operands lie."""
+        """The level in which the operands of a step's node lie, the outermost level that the node uses."""
         return self.homes[step.batch][node in ATTENTION]
 
     def groups(self, step: Step) -> tuple[GroupInNetwork, ...]:
@@ -398,7 +398,7 @@ class MappedSteps:
 
 
 def mapped_steps(question: InferenceQuestion, steps: Sequence[Step], lengths: Mapping[int, int]) -> MappedSteps:
-    """Maps every distinct problem of some steps once; `lengths` are the tokens whose cache has to be held, by batch."""
+    """Maps every distinct problem of some steps once; `lengths`: by batch, tokens for which the cache needs room."""
     given = mapping(dict(question.bits) if isinstance(question.bits, Mapping) else question.bits, Where("bits"))
     for name in given:
         known(name, given.at(name), TENSORS, "tensor")
@@ -441,7 +441,7 @@ def _group_share(step: Step, fused: GroupInNetwork, operators: Sequence[VectorOp
 
 def _share(step: Step, name: str, kind: str, unit: str, runs: int, busy: Mapping[str, float], *, macs: int,
            operations: int, cycles: float, energy_pj: float, outermost_words: float) -> OperatorShare:
-    """An operator of a step, all of its runs from the numbers of one; the busiest of unit and memories sets its time.
+    """An operator of a step with all its runs, from the numbers of one run; the busiest unit or memory is its bound.
     """
     return OperatorShare(step.phase, step.batch, step.length, step.steps, step.layers, name, kind, unit,
                          max(busy, key=lambda each: busy[each]), runs, runs * macs, runs * operations, runs * cycles,
@@ -462,7 +462,7 @@ def _outcome(model: LanguageModel | TracedModel, batch: int, prompt: int, genera
 
 
 def cached_words(model: LanguageModel | TracedModel, batch: int, length: int) -> int:
-    """Words that all layers cache of sequences of so many tokens; a window bounds what a layer keeps."""
+    """Words of the cache of all layers for sequences of so many tokens; a window bounds the tokens of a layer."""
     return sum(layers.count * batch * min(length, layers.window or length) * model.cached_words
                for layers in model.layers)
 

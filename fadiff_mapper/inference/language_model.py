@@ -25,7 +25,7 @@ from fadiff_mapper.workload.readers.load_network import REFUSED, load_network
 
 @dataclass(frozen=True)
 class Latent:
-    """Attention over latent vectors (DeepSeek): extents of queries and of what is cached of a token."""
+    """Attention over latent vectors (DeepSeek): the extents of queries and of the cache of a token."""
 
     queries: int  # of the latent queries; 0 where queries are not compressed
     cached: int  # of the latent vector that stands for keys and values
@@ -36,20 +36,20 @@ class Latent:
 
 @dataclass(frozen=True)
 class Layers:
-    """Decoder layers that are alike."""
+    """The decoder layers of one kind."""
 
     name: str  # such as "dense", "experts" or "windowed"
     count: int
     inner: int  # extent within the feed-forward part, of one expert where there are several
-    window: int | None = None  # tokens that a token attends to; None: all before it
-    experts: int = 0  # experts; 0 for a dense feed-forward part
+    window: int | None = None  # tokens to which a token attends; None: all before it
+    experts: int = 0  # number of experts; 0 for a dense feed-forward part
     used: int = 0  # experts that each token uses
     shared: int = 0  # extent of the experts that all tokens use
 
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """The extents of a decoder, and what its layers consist of."""
+    """The extents of a decoder, and the parts of its layers."""
 
     name: str
     width: int  # channels between layers
@@ -64,14 +64,14 @@ class LanguageModel:
     gated: bool = True  # whether a product with a gate precedes the last product of a feed-forward part
     rotary: bool = True  # else positions are added to the embedding
     head_norms: bool = False  # whether queries and keys are normalised within heads
-    sandwich: bool = False  # whether attention and feed-forward parts are normalised behind, too
+    sandwich: bool = False  # whether norms also follow attention and feed-forward parts
     capped: bool = False  # whether scores, and logits, pass through a tanh
     tied: bool = False  # whether the embedding is the head's matrix, too
     latent: Latent | None = None
 
     @property
     def cached_words(self) -> int:
-        """Words that one layer caches of a token."""
+        """Words of the cache of one layer for one token."""
         return self.latent.cached + self.latent.turned if self.latent else 2 * self.shared * self.size
 
 
@@ -80,8 +80,8 @@ class TracedModel:
     """A PyTorch module of tokens without a configuration: its prompts are traced, and its cache is not known."""
 
     module: Any  # the torch.nn.Module
-    layers = (Layers("network", 1, 0),)  # all of it, as one kind of layers
-    cached_words = 0  # words that are known to be cached of a token
+    layers = (Layers("network", 1, 0),)  # the whole module counts as one layer
+    cached_words = 0  # words of its cache for a token: none is known
 
     @property
     def name(self) -> str:
@@ -109,7 +109,7 @@ FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "mixtral", 
 ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu", "gelu_pytorch_tanh": "gelu",
                "gelu_fast": "gelu", "relu": "relu"}
 MATTERS = re.compile(r"num_|^n_|_size|_dim|_rank|layer|head|expert|window|config|quant|ratio|factor|moe|cache")
-"""Keys with such words may bear on a cost; unknown ones are errors, all others are left alone."""
+"""Words in keys that may change a cost: unknown keys with such a word are errors, other unknown keys are ignored."""
 HARMLESS = ("transformers_version", "use_cache", "cache_implementation", "layer_norm_eps", "layer_norm_epsilon",
             "initializer_range", "router_aux_loss_coef", "output_router_logits", "aux_loss_alpha", "seq_aux", "ep_size",
             "moe_layer_freq", "n_group", "topk_group", "topk_method", "num_nextn_predict_layers",
@@ -119,10 +119,10 @@ HARMLESS = ("transformers_version", "use_cache", "cache_implementation", "layer_
             "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "task_specific_params", "use_sliding_window",
             "max_window_layers", "num_experts_per_token", "query_pre_attn_scalar", "hidden_activation", "pruned_heads",
             "num_beams", "num_beam_groups", "num_return_sequences", "qk_head_dim")
-"""Keys with such words that bear on no cost, or are read together with another one."""
+"""Keys with such a word that change no cost, or are read together with another key."""
 ACCEPTED = ("a config.json of transformers, bundled:models/NAME, or in Python a dict of the same keys or a PyTorch "
             "module")
-BOUND, MOST_LAYERS = 2 ** 31, 10_000  # of an extent, and layers: plain safety limits
+BOUND, MOST_LAYERS = 2 ** 31, 10_000  # limit of an extent, and of the number of layers: plain safety limits
 
 
 def _extent(value: Any, where: Where) -> int:
@@ -170,7 +170,7 @@ MODEL = table(
 
 
 def described(source: Any) -> LanguageModel | TracedModel:
-    """A model that has been read, or as `read_model` reads it; a PyTorch module without a configuration is traced."""
+    """The model of a source: a read model stays, a module without a configuration is traced, else it is read."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, torch.nn.Module) and not _configuration(source):
         return TracedModel(source)
@@ -178,7 +178,7 @@ def described(source: Any) -> LanguageModel | TracedModel:
 
 
 def _configuration(source: Any) -> dict[str, Any]:
-    """The keys of a configuration of transformers, or of a module that has one; empty for all else."""
+    """The keys of a transformers configuration, or of a module with a configuration; empty for any other source."""
     config = getattr(source, "config", source)
     return dict(config.to_dict()) if hasattr(config, "to_dict") else {}
 
@@ -188,7 +188,7 @@ def read_model(source: Any) -> LanguageModel:
     configuration of transformers or a module that has one.
 
     Raises SpecError for an unknown family, a missing key, an extent out of range, or an unknown key that may bear on
-    the cost (`MATTERS`); FadiffError where there is no such file, and for all else.
+    the cost (`MATTERS`); FadiffError where there is no such file, and for a source of another kind.
     """
     source = _configuration(source) or source
     if isinstance(source, Mapping):
@@ -234,7 +234,7 @@ def read_model(source: Any) -> LanguageModel:
 
 
 def _layers(reader: Reader, family: str, depth: int, inner: int) -> tuple[Layers, ...]:
-    """The layers by kind: those with experts, and those whose attention has a window."""
+    """The layers by kind: dense or with experts, with or without a window of attention."""
     if family == "deepseek_v3":
         experts, used, extent, always, first = map(reader.read, (
             "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts",

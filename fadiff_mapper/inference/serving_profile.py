@@ -1,9 +1,9 @@
 """Time tables of a model's layers on one device, in the form of LLMServingSim's profiles.
 
 LLMServingSim (github.com/casys-kaist/LLMServingSim, docs/profiler/output-bundle) interpolates in tables of
-microseconds: layers over tokens, the head over sequences, attention over a chunk of a prompt and sequences that decode
-beside it, experts over tokens. Chunk and decoding sequences run in turn here, so their times add up. The sampler costs
-nothing.
+microseconds: layers by tokens, the head by sequences, attention by the chunk of a prompt and the sequences that decode
+beside it, experts by tokens. Here the chunk and the decoding sequences run in turn, so their times add up. The sampler
+takes no time.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from fadiff_mapper.inference.infer import ATTENTION, InferenceQuestion, Step, ma
 from fadiff_mapper.inference.language_model import LanguageModel, TracedModel
 from fadiff_mapper.inputs.yaml.dump import dump
 
-FEWEST = 16  # tokens of the smallest chunk, and of the smallest cache but none: as in LLMServingSim's own profiles
+FEWEST = 16  # tokens of the smallest chunk, and of the smallest cache above 0: as in LLMServingSim's own profiles
 NORMS = ("attention.norm", "attention.sum", "mlp.norm", "mlp.sum")
-"""The two norms of a layer, each with the sum before it, of which LLMServingSim has one entry that runs twice."""
+"""The two norms of a layer, each with the sum before it; LLMServingSim has one entry for both, which runs twice."""
 DENSE = {"qkv_proj": ("attention.q", "attention.k", "attention.v"), "qk_norm": ("attention.q_norm", "attention.k_norm"),
          "rotary_emb": ("attention.q_rotary", "attention.k_rotary"), "o_proj": ("attention.out",)}
 FEED_FORWARD = {"gate_up_proj": ("mlp.up", "mlp.gate"), "act_fn": ("mlp.gated",), "down_proj": ("mlp.down",)}
-"""Names of layers there -> operators of `blocks.layer_network`; parts of an operator bear its name and a dot."""
+"""LLMServingSim's names of layers -> operators of `blocks.layer_network`, or `NAME.PART` for parts of an operator."""
 
 
 FILES = {"": ("meta.yaml",), "tp1": ("dense.csv", "per_sequence.csv", "attention.csv", "moe.csv")}
@@ -32,8 +32,8 @@ FILES = {"": ("meta.yaml",), "tp1": ("dense.csv", "per_sequence.csv", "attention
 
 
 def describable(model: LanguageModel | TracedModel) -> LanguageModel:
-    """The model. Raises FadiffError for one whose layers LLMServingSim cannot describe: unlike ones, latent attention,
-    norms behind parts, no gate, positions that are added, traced ones."""
+    """Returns the model. Raises FadiffError if LLMServingSim cannot describe its layers: several kinds, latent
+    attention, norms behind parts, no gate, positions that are added, a traced module."""
     if isinstance(model, TracedModel) or model.latent or model.sandwich or not (
             model.rotary and model.gated and len(model.layers) == 1):
         raise FadiffError(f"{model.name}: no profile of LLMServingSim can describe its layers; accepted: layers that "
@@ -43,7 +43,7 @@ def describable(model: LanguageModel | TracedModel) -> LanguageModel:
 
 
 def doubled(first: int, last: int) -> list[int]:
-    """Numbers from the first, each twice the one before, and the last."""
+    """Powers of two times `first` below `last`, and `last`."""
     numbers = [first]
     while 2 * numbers[-1] < last:
         numbers.append(2 * numbers[-1])
@@ -51,9 +51,9 @@ def doubled(first: int, last: int) -> list[int]:
 
 
 def serving_profile(question: InferenceQuestion) -> dict[str, dict[str, str]]:
-    """Folder -> name -> text of the tables, up to the largest batch, the tokens of the prompt, and those generated.
+    """Folder -> name -> text of the tables, up to the largest batch, the prompt, and the generated tokens.
 
-    Errors are those of `api.infer`; of `describable` models alone.
+    Raises the errors of `api.infer` and of `describable`.
     """
     model, sequences, prompt = describable(question.model), max(question.batch), question.prompt
     generate = question.generate

@@ -1,4 +1,4 @@
-// What the bindings share: NumPy arrays with their shapes checked, nests, and tables whose entries have types.
+// Shared parts of the bindings: NumPy arrays with checked shapes, nests, and tables with typed entries.
 
 #pragma once
 
@@ -68,7 +68,7 @@ inline DataSpace data_space_of(const RankTerms& ranks, bool written, int dims) {
     return space;
 }
 
-// Objects of a class of Python are made of fields by name, each of its own type, which `complete` checks and adds to.
+// Defines the constructor of a Python class from named, typed fields; `complete` checks the object and derives further fields.
 template <typename Class, typename Complete, typename T, typename... Of>
 Class made_of_fields(Class&& made_class, Complete complete, std::pair<const char*, Of T::*>... fields) {
     return made_class.def(py::init([complete, members = std::make_tuple(fields.second...)](const Of&... values) {
@@ -84,8 +84,8 @@ py::class_<T> add_table(py::module_& module, const char* name, std::pair<const c
     return made_of_fields(py::class_<T>(module, name), [](T&) {}, fields...);
 }
 
-// An object as Python holds it whose methods share scratch: while one call works on it any other is refused, as of another
-// thread, since calls leave the interpreter to others.
+// An object held by Python whose methods share scratch. While one call works on it, a call from another thread is refused;
+// calls release the interpreter's lock.
 template <typename Object>
 struct OneCall : Object {
     using Object::Object;
@@ -102,7 +102,7 @@ auto one_call(Result (*function)(Object&, Arguments...)) {
     };
 }
 
-// The fields of a Nest in their order, six or, with residuals, eight.
+// A batch from the fields of a Nest in their order: six, or eight with residuals.
 inline Batch batch_of(const Layer& layer, const py::sequence& nest) {
     if (nest.size() != 6 && nest.size() != 8) throw std::invalid_argument("a nest of 6 or 8 arrays");
     const auto arrays = py::reinterpret_steal<py::tuple>(PySequence_Tuple(nest.ptr()));

@@ -1,7 +1,7 @@
 // The search of one problem on the exact model: chains of random moves that cool down, then descent to a local optimum.
 //
-// Simulated annealing (Kirkpatrick, Gelatt and Vecchi 1983) in many chains, each of which looks at several neighbours
-// before it moves. Whatever it starts from, nothing worse than the best mapping met is returned.
+// Simulated annealing (Kirkpatrick, Gelatt and Vecchi 1983) in many chains, each of which evaluates several neighbours
+// before it moves. The result is the best mapping that any chain met.
 
 #pragma once
 
@@ -14,17 +14,17 @@
 
 namespace fadiff {
 
-// Added to a metric, so that its logarithm stays finite; the least value of an illegal mapping, above those of all legal ones.
+// TINY is added to a metric, so that its logarithm is finite. ILLEGAL is the least value of illegal mappings, above legal ones.
 constexpr double TINY = 1e-30, ILLEGAL = 1e6;
 
-// Values (logarithms of the metric) that differ by less are those of equally good mappings: far above the rounding of
-// doubles, far below a word more or less.
+// Values (logarithms of the metric) that differ by less count as equal: far above the rounding of doubles, far below the
+// effect of a word more or less.
 constexpr double SAME = 1e-9;
 
 // Metrics as one number to minimise (search/best_so_far.py): the sum of weight * log(metric).
 struct Objective {
-    std::vector<std::pair<double, Metric>> terms;  // with their weights
-    Price price{1, 1};  // of which Metric::SHARE is the value
+    std::vector<std::pair<double, Metric>> terms;  // (weight, metric)
+    Price price{1, 1};  // for Metric::SHARE
 
     double value(const Scores& scores) const;
 };
@@ -34,30 +34,30 @@ struct Annealing {
     int rounds;
     double temperature_start, temperature_end;  // natural logarithms of the metric, geometric in between
     int rounds_least, chains_agreeing, tries;
-    bool greedy;  // pick the best of the neighbours tried, or each in proportion to exp(-value / temperature)
-    double resplit_rate = 0, crossover_rate = 0;  // shares of moves: of those of factors, and of all; see moves.hpp
+    bool greedy;  // pick the best of the tried neighbours; else draw one in proportion to exp(-value / temperature)
+    double resplit_rate = 0, crossover_rate = 0;  // share of the moves of factors, share of all moves; see moves.hpp
 };
 
 class Chains {
 public:
     enum Stage { START, REFINE, POLISH };
-    // Of the best mapping: seconds since the chains were made, evaluations and the legal ones of these, value, stage.
+    // A new best mapping: seconds since the chains were made, evaluations, legal evaluations, value, stage.
     using Improvement = std::tuple<double, std::int64_t, std::int64_t, double, Stage>;
 
-    // After so many seconds nothing is evaluated any more but the first pack of new chains.
+    // After so many seconds only the first pack of new chains is still evaluated.
     Chains(const Layer& layer, MapSpace space, Objective objective, const RoomColumns& room, std::uint64_t seed,
            std::shared_ptr<const sparse::SparseDesign> design = nullptr, std::optional<Correction> correction = std::nullopt,
            double seconds = std::numeric_limits<double>::infinity());
 
     void start_random(int count);            // adds chains at random points
     void start_at(const Mapping& mapping);   // adds a chain at a mapping of the space
-    void begin(const Annealing& plan);       // starts a schedule at round 0 from the chains as they stand
-    bool anneal(int rounds);                 // runs rounds of the schedule; true once that or time is over, or chains agree
+    void begin(const Annealing& plan);       // starts a schedule at round 0 from the present chains
+    bool anneal(int rounds);                 // runs rounds; true once the schedule or the time is over, or chains agree
     bool agreed() const { return agreed_; }
-    int met() const;                         // chains that met the best mapping, since the schedule began if one has
-    // Keeps the chains whose present mappings are best: one of each value, then copies where places are left.
+    int met() const;                         // chains that met the best mapping since the schedule, if any, began
+    // Keeps the chains with the best present mappings: one of each value, then copies where places are left.
     void keep_strongest(int count);
-    void start_again(int count);             // chains at random points in place of all; the best mapping met stays
+    void start_again(int count);             // replaces all chains by chains at random points; the best mapping met stays
     bool polish(int steps);                  // steepest descent of the best mapping; true where no neighbour is better
 
     const Layer& layer() const { return layer_; }
@@ -74,11 +74,11 @@ private:
         double value, lowest;
     };
 
-    // Evaluates the mappings of the pack; their values into `values`. Keeps the best so far, which `assign(lane, point)`
-    // makes `point`.
+    // Evaluates the mappings of the pack into `values`. Keeps the best mapping so far; `assign(lane, point)` makes `point`
+    // the mapping of a lane.
     template <typename Assign>
     void evaluate_pack(Stage stage, double* values, Assign assign);
-    // Evaluates the neighbours of a point whose changes are given and laid into the pack, and empties their lanes.
+    // Evaluates neighbours of a point, whose changes are in `changes_` and laid into the pack, then takes the changes back.
     void evaluate_neighbours(const Point& from, int count, Stage stage, double* values);
     void add(std::vector<Point> points);     // at most `LANES`
     bool late() const;
@@ -88,14 +88,14 @@ private:
     Layer layer_;
     MapSpace space_;
     Objective objective_;
-    std::optional<RoomPack> room_;           // in every lane
+    std::optional<RoomPack> room_;           // the same room in every lane
     Random random_;
     Evaluator evaluator_;
     Workspace& work_ = evaluator_.work;
     std::vector<Chain> chains_;
     Point near_;                             // a neighbour; scratch
     std::vector<Changes> changes_;           // [LANES]; how the neighbours in the pack differ from the present point
-    Changes picked_;                         // those of the best neighbour that a chain tried
+    Changes picked_;                         // changes of the best neighbour that a chain tried
     std::optional<Point> best_;
     double best_value_;
     std::int64_t evaluations_ = 0, legal_evaluations_ = 0;

@@ -8,7 +8,7 @@
 
 namespace fadiff {
 
-enum { SPATIAL, TEMPORAL };  // the loops of even and of odd places
+enum { SPATIAL, TEMPORAL };  // loops of even places are spatial, of odd places temporal
 
 // The arrays of a Nest, the batch axis last and contiguous.
 struct Batch {
@@ -21,7 +21,7 @@ struct Batch {
     bool residual() const { return last[TEMPORAL]; }
 };
 
-// Words of every level that the mappings of a batch may fill where tensors of other layers lie already (model/legality.py, Room).
+// Words of every level that the mappings of a batch may fill beside resident tensors of other layers (model/legality.py, Room).
 struct RoomColumns {
     std::size_t size = 0;
     const double* words = nullptr;  // [L][B]; none: the whole capacity
@@ -59,7 +59,7 @@ inline Mapping mapping_of(const Layer& layer, const Batch& batch, std::size_t co
             mapping.factor[own] = batch.factor[half][at];
             order[row + d] = std::uint8_t(batch.order[half][at]);
             mapping.on_y[row + d] = batch.on_y[at];
-            bool counts = mapping.factor[own] >= 1;  // false for no number
+            bool counts = mapping.factor[own] >= 1;  // false for NaN
             if (batch.residual()) {
                 mapping.last[own] = batch.last[half][at];
                 counts &= mapping.last[own] >= 1 && mapping.last[own] <= mapping.factor[own];

@@ -1,5 +1,5 @@
 // Cycles of measured hardware from the features of a mapping, for searches (calibration/features.py and calibration/correction.py
-// say what they mean, and fit the coefficients).
+// explain the features; calibration/calibrate.py fits the coefficients).
 
 #pragma once
 

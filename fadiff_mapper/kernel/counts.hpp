@@ -1,4 +1,4 @@
-// Timeloop's whole numbers without sign, of eight mappings: a negative one is 2^64 less.
+// Timeloop's unsigned whole numbers, of eight mappings: a negative number is stored as itself plus 2^64.
 
 #pragma once
 
@@ -38,8 +38,8 @@ inline Lanes rounded(Counts value) {
     return each_part<Lanes>([&](int i) { return __builtin_convertvector(value.parts[i], Doubles); });
 }
 
-constexpr Count EXACT = Count(1) << 53;  // below it all whole numbers are doubles, and their quotients err by less than
-                                         // the distance of a quotient from a whole number
+constexpr Count EXACT = Count(1) << 53;  // below it whole numbers are exact as doubles, and a rounded quotient is whole
+                                         // only if the quotient is
 // Quotients by a whole number, rounded up or down.
 inline Lanes divided_up(Counts value, Count by) {
     if (by == 1) return rounded(value);
@@ -52,7 +52,7 @@ inline Counts divided_down(Counts value, Count by) {
     return result;
 }
 
-// Doubles as compilers make whole numbers without sign of them. Marks numbers that are not finite as `undefined` (0).
+// Doubles converted to unsigned whole numbers, as compilers do. Numbers that are not finite become 0 and `undefined`.
 inline Counts truncated(Lanes value, Mask& undefined) {
     if ((absolute(value) < 0x1p63).all())
         return each_part<Counts>([&](int i) { return Wholes(__builtin_convertvector(value.parts[i], Bits)); });

@@ -1,7 +1,7 @@
-// The exact evaluation: the numbers of `timeloop-model` that a search compares, for eight mappings at once; of mappings of every
-// kind, dense, with residual factors, on a sparse design.
+// The exact evaluation: the numbers of `timeloop-model` that a search compares, for eight mappings at once, whether dense, with
+// residual factors, or on a sparse design.
 //
-// The compiled form of model/evaluate.py; tests hold the two together on random mappings of all designs (tests/kernel/test_kernel_equals_arrays.py).
+// The compiled form of model/evaluate.py; tests/kernel/test_kernel_equals_arrays.py compares both on random mappings.
 
 #pragma once
 
@@ -20,24 +20,24 @@ struct Scores {
     double energy = 0;               // pJ, interconnects included
     double last_level_accesses = 0;  // accesses of the outermost level in words
     bool legal = true;               // Timeloop accepts the mapping
-    double excess = 0;               // octaves by which it breaks its limits, 0 where legal
+    double excess = 0;               // octaves by which the mapping exceeds its limits, 0 where legal
     double forgotten = 1;            // multiply-accumulates of the problem over those counted by Timeloop, at least 1
 };
 
 // Scratch of one thread; [L][T] unless said otherwise.
 struct Workspace {
-    MappingPack pack;  // what is evaluated
+    MappingPack pack;  // the mappings to evaluate
     Tiles tiles;
     Traffic traffic;
     std::vector<Lanes> scale;                   // factor on the words of a cell after bypassing
     std::vector<Lanes> content;                 // words that a level sends after bypassing
     std::vector<Lanes> part;                    // words that one instance is responsible for
     std::vector<Lanes> reads, fills, updates;   // accesses of one instance, words
-    std::vector<Lanes> stored, transferred;     // words of the level per element stored in it, and transferred to its
-                                                // receivers, over `layer.per`; none where each takes one
+    std::vector<Lanes> stored, transferred;     // words of the level per stored element, and per element sent to its
+                                                // receivers, over `layer.per`; empty where an element is a word
     std::vector<Mask> further;                  // some level further out keeps the data space
-    std::vector<Lanes> used, receivers;         // [L]; instances in use, and receivers of one, on average where last runs
-                                                // leave some idle
+    std::vector<Lanes> used, receivers;         // [L]; instances in use, and receivers of an instance; averages where last
+                                                // runs leave some idle
     Lanes computes;                             // multiply-accumulates
     bool residual, rounded = true;              // with residuals; as Timeloop rounds
 
@@ -49,20 +49,20 @@ struct Workspace {
           receivers(layer.levels), residual(residual) {}
 };
 
-// The share of the words per cycle that instances ask for that a level can give them, at most 1.
+// Words per cycle that a level can deliver over the words per cycle that its receivers demand, at most 1.
 Lanes slowdown(const Level& level, Lanes read, Lanes written);
 
 constexpr unsigned ALL_LANES = (1u << LANES) - 1;
 
-// Scores of the mappings that lie in `work.pack`. `room` may be null: the whole capacity. The counts of illegal
-// mappings are left out but in the lanes that are `wanted` (a bit each), and with them cycles, energy and accesses (0).
+// Scores of the mappings in `work.pack`. `room` may be null: the whole capacity. Illegal mappings get no counts, and 0 as
+// cycles, energy and accesses, except in the lanes that are `wanted` (a bit each).
 void evaluate(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores);
 
-// The same for tiles that have been laid. Returns the lanes with words of an output that are never touched, a bit each.
+// As `evaluate`, for tiles that have been laid. Returns the lanes with output words that are never touched, a bit each.
 unsigned evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores);
 
-// Scores of mappings with residuals that lie in a workspace for such: Timeloop's own, and those without its faults of
-// rounding (model/evaluate.py, UNROUNDED).
+// Scores of mappings with residuals, in a workspace for residuals: Timeloop's scores, and scores without its rounding
+// errors (model/evaluate.py, UNROUNDED).
 void evaluate_residuals(const Layer& layer, const RoomPack* room, Workspace& work, Scores* scores, Scores* unrounded);
 
 namespace sparse {
@@ -72,13 +72,13 @@ class SparseEvaluator;
 
 class Evaluator {
 public:
-    // `correction`: of the cycles of a dense design.
+    // `correction`: corrects the cycles of a dense design.
     explicit Evaluator(const Layer& layer, bool residual = false, std::shared_ptr<const sparse::SparseDesign> design = nullptr,
                        std::optional<Correction> correction = std::nullopt);
     ~Evaluator();
 
-    // Scores of the mappings that lie in `work.pack`, see evaluate.hpp; with residuals also those without Timeloop's faults
-    // of rounding. On a sparse design the room is the whole capacity.
+    // Scores of the mappings in `work.pack`, as `evaluate` above; with residuals also scores without Timeloop's rounding
+    // errors. On a sparse design the room is the whole capacity.
     void evaluate(const RoomPack* room, unsigned wanted, Scores* scores, Scores* unrounded);
 
     Workspace work;
@@ -89,7 +89,7 @@ private:
     std::optional<Correction> correction_;
 };
 
-// A layer with an evaluator that nobody uses at present: to make one takes longer than to evaluate a small batch.
+// A layer with an idle evaluator for the next batch: making an evaluator takes longer than evaluating a small batch.
 struct ScoredLayer : Layer {
     std::atomic<Evaluator*> idle{nullptr};
     ~ScoredLayer();

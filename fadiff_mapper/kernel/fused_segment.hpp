@@ -1,4 +1,4 @@
-// A segment of a network's layers as estimates of fused groups need it: plain tables, made once.
+// A segment of a network's layers, as tables for the estimates of fused groups.
 
 #pragma once
 
@@ -18,12 +18,12 @@ using Spaces = std::uint32_t;   // a set of data spaces, one bit each
 // workload/window_slide.py).
 struct ReadSlide {
     double span = 1, stride = 1;              // points under one output; points from one output to the next
-    double shrink = 1, lead = 0, block = 1;   // resizing: points that one input point stands for, and so on
+    double shrink = 1, lead = 0, block = 1;   // resizing: outputs per input; of these, before the window; points counted as one
     double ahead = 0, advance = 1;            // padding before the first point; points to the next output on average
 };
 
-// The part of some lanes that is at work on a number of points: the largest divisor of the points that the lanes can
-// take, over the lanes. Tabulated, as divisors take long to find, up to 65,536 points, above most bounds.
+// The share of lanes at work on a number of points: the largest divisor of the points that is at most the lanes, over the
+// lanes. Tabulated up to 2^16 points, above most bounds, as divisors take long to find.
 struct BusyLanes {
     double lanes;
     std::vector<double> table;
@@ -40,25 +40,25 @@ struct BusyLanes {
     }
 };
 
-// Units side by side of one mapping of a layer, and its cycles of everything but the outermost level.
+// Units side by side in one mapping of a layer, and its cycles without the outermost level.
 struct SideBySide {
     double compute = 0;
     std::vector<double> lanes;                            // [D]
     std::vector<std::shared_ptr<const BusyLanes>> busy;   // [D]; null for a single lane
 };
 
-// A layer of a group, with what is known of its mapping by itself (fusion/estimates.py, LayerBase).
+// A layer of a group, with numbers of its unfused mappings (fusion/estimates.py, LayerBase).
 struct FusedLayer {
     std::vector<double> bounds;                  // [D]
     std::vector<DataSpace> spaces;               // [T]; terms of a rank by rising coefficient
-    int output = 0, linked = -1;                 // data spaces; linked: what the layer right before it hands on
-    Spaces handed = 0;                           // all that earlier layers hand on
-    double inside = 0;                           // pJ of everything but the outermost level
-    std::vector<SideBySide> known;               // the fastest first
+    int output = 0, linked = -1;                 // data spaces; linked: the intermediate from the layer right before
+    Spaces handed = 0;                           // all intermediates from earlier layers
+    double inside = 0;                           // pJ without the outermost level
+    std::vector<SideBySide> known;               // mappings, the fastest first
     double sums_room = 0;                        // words of output that can be summed up at once
     double read = 0, write = 0;                  // pJ per word of the outermost level
-    double words_per_cycle = 0;                  // its bandwidth
-    std::vector<double> home_reads, home_price;  // [H][T] words that each home gives by itself; [H] pJ per word
+    double words_per_cycle = 0;                  // bandwidth of the outermost level
+    std::vector<double> home_reads, home_price;  // [H][T] words that each home sends in the unfused layer; [H] pJ per word
 
     int dims() const { return int(bounds.size()); }
     const std::vector<double>& lanes() const { return known[0].lanes; }
@@ -89,21 +89,21 @@ struct FusedLayer {
 struct FusedLink {
     std::vector<int> theirs;         // the consumer's dimension that moves along it, -1 for none
     std::vector<ReadSlide> slides;
-    std::vector<double> stored;      // points for each one that is stored, more than 1 behind a pool
-    double lying = 1, lying_per = 1; // words that lie there per word of the intermediate, as a fraction
-    double elsewhere = 0;            // part of the consumer's operand that comes from the outermost level
+    std::vector<double> stored;      // points per stored point, more than 1 behind a pool
+    double lying = 1, lying_per = 1; // words in the home per word of the intermediate, as a fraction
+    double elsewhere = 0;            // share of the consumer's operand that comes from the outermost level
     bool beside = false, written_whole = false, written_pooled = false;
-    int distance = 1;                // how many layers further on the consumer is
+    int distance = 1;                // layers from the producer to the consumer
 };
 
-// An operand that an earlier layer reads, too.
+// A data space `tensor` of `layer` that is also `first_tensor` of an earlier layer, `first`.
 struct SharedOperand {
     int layer, tensor, first, first_tensor;
 };
 
 struct FusedSegment {
     std::vector<FusedLayer> layers;
-    std::vector<FusedLink> links;    // one fewer
+    std::vector<FusedLink> links;    // one fewer than layers
     std::vector<SharedOperand> shared;
     double repeat = 1;
 
@@ -111,13 +111,13 @@ struct FusedSegment {
 };
 
 struct Refetch {
-    std::vector<double> times;  // [T]; how often each passing operand comes in
+    std::vector<double> times;  // [T]; times that each passing operand is fetched
     bool fits = false;          // whether any schedule fits
 };
 
-// `tile`: extents, [D]; `passing`: operands fetched in every step; `staying`: operands that are there already, along
-// whose dimensions the others come in whole; `by`: operands that may pass by the home; `room`: words of the home for the
-// other passing ones; `sums_room`: words of output that can be summed up at once.
+// Fills in the refetches of one tile. `tile`: extents, [D]; `passing`: operands fetched in every step; `staying`: operands that
+// are in the home, along whose dimensions the other operands come in whole; `by`: operands that may bypass the home; `room`:
+// words of the home for other passing operands; `sums_room`: words of output that can be summed up at once.
 void refetched(const FusedLayer& layer, const double* tile, Spaces passing, Spaces staying, Spaces by, double room,
                double sums_room, Refetch& found);
 

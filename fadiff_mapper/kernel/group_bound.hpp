@@ -1,9 +1,9 @@
 // The least cost of any fused group of a segment, by branch and bound.
 //
-// A part of all groups is an order of the shared loops, or all of them, a box of tile sizes, and for each intermediate the
-// loops along which it stays, is made again, or may do either. Words that come in are those of the largest tiles of the
-// box, room that is taken that of the smallest: no group of the part costs less. The part of the least price is divided, until
-// that price is high enough. The rules, and why they hold, stand in docs/theory/planning.md.
+// A part of all groups has one order of the shared loops, or all orders; a box of tile sizes; and for each intermediate the
+// loops along which it stays, is recomputed, or may do either. Fetched words are those of the largest tiles of the box,
+// occupied words those of the smallest tiles: no group of the part costs less. The part with the least price is divided until
+// that price is high enough. docs/theory/planning.md has the rules and their proofs.
 
 #pragma once
 
@@ -23,40 +23,38 @@
 
 namespace fadiff {
 
-// By how many units of a layer are at work: a share of the most, down to that of the next entry.
+// Classes of groups by the units of a layer at work: up to this share of the most units, and above the next entry's.
 constexpr std::array<double, 9> AT_WORK{1.0, 15.0 / 16, 3.0 / 4, 5.0 / 8, 1.0 / 2, 3.0 / 8, 1.0 / 4, 1.0 / 8, 0.0};
 
 constexpr std::size_t SHARES = AT_WORK.size() - 1;
 
-// Units at work side by side in a product of two operands. Rows are the points of the output that the first operand alone
-// moves, columns those that the second one moves, summands those that both move and the output does not, groups those that
-// all three have.
+// Units at work side by side in a product of two operands. Rows are dimensions of the first operand and the output, columns
+// of the second operand and the output, summands of both operands and not of the output, groups of all three tensors.
 struct ProductUnits {
     bool known = false;                         // whether the layer is such a product, with both operands in the home
     double computes = 0;                        // multiply-accumulates, each once
-    double most = 1;                            // units
-    std::array<double, 5> along{1, 1, 1, 1, 1}; // rows, columns, summands, groups, steps along windows side by side at most
-    // units at most, where no rows, no columns, no summands, no groups lie side by side
+    double most = 1;                            // most units at work
+    std::array<double, 5> along{1, 1, 1, 1, 1}; // most rows, columns, summands, groups, steps along windows side by side
+    // most units at work without rows, without columns, without summands, without groups side by side
     std::array<double, 4> beside{1, 1, 1, 1};
-    std::array<double, 4> whole{0, 0, 0, 0};    // of these the number that no loop cuts; 0: loops may cut them
+    std::array<double, 4> whole{0, 0, 0, 0};    // rows, columns, summands, groups that no loop cuts; 0: loops may cut them
     double holder = 0;                          // words of one instance of the only level that may hold unfinished sums
-    double most_holders = 1;                    // its instances at most
-    std::array<double, 5> holders{1, 1, 1, 1, 1};   // the same along rows, columns, summands, groups, steps along windows
-    // multiply-accumulates that one read of a word from the home serves at most, by operand; infinite: unknown
+    double most_holders = 1;                    // most instances of this level
+    std::array<double, 5> holders{1, 1, 1, 1, 1};   // most instances along rows, columns, summands, groups, windows' steps
+    // most multiply-accumulates that one read of a word from the home serves, by operand; infinite: unknown
     std::array<double, 2> uses{1, 1};
-    // rows, columns, summands and groups side by side at least, by the share of units at work
+    // least rows, columns, summands and groups side by side, by the share of units at work
     std::array<std::array<double, 4>, SHARES> side_by_side{};
 };
 
-// What a dimension of a product of two operands counts: points of the output that the first operand alone moves, or the
-// second one, summands, groups that all three have apart, or steps along a window.
+// Kinds of dimensions in a product of two operands, as in ProductUnits, and steps along a window.
 enum ProductKind { ROWS, COLUMNS, SUMMANDS, GROUPS, WINDOW, KINDS };
 
 // A window that slides along a rank: `points` of the output have step * points + halo distinct words under all its taps.
 struct Slide {
-    int dim;                    // of the points
+    int dim;                    // dimension of the points
     double step, halo, taps;
-    double visits;              // of other taps at least, unless all are there at once
+    double visits;              // least visits of different taps, unless all taps are there at once
 
     Slide(const Rank::Term& point, const Rank::Term& tap, double taps) : dim(point.dim), taps(taps), visits(2) {
         step = tap.coefficient > point.coefficient ? 1 : std::min(point.coefficient, taps);
@@ -69,56 +67,56 @@ struct Product {
     const FusedLayer& layer;
     int operands[2];
     std::vector<ProductKind> kind;  // [D]
-    int slider = -1;            // the operand with windows of one dimension of points and one of taps, one or two; -1: none
+    int slider = -1;            // the operand with one or two windows, each of one dimension of points and one of taps; -1: none
     std::vector<Slide> slides;  // its windows of several taps
 
     explicit Product(const FusedLayer& layer);
 };
 
-// What no mapping of a layer in a group undercuts, all steps together.
+// Lower bounds on the numbers of a layer in any mapping in a group, over all steps.
 struct LayerLeast {
     double energy = 0, cycles = 0;  // on the chip, without reads and fills of the home, each operation once
     double written = 0;             // words to the outermost level
     double made = 0;                // words of the output that come to the home, each once
-    double done = 1;                // the part of the layer that groups need
-    bool filled = false;            // whether the home keeps all that comes from outside
+    double done = 1;                // the share of the layer that groups need
+    bool filled = false;            // whether the home keeps all words from outside
     double fill = 0;                // pJ of a word that comes to the home
-    double back = 0;                // pJ of a sum that comes back to where it is added to
-    std::vector<std::pair<double, double>> summing; // cycles there, and cycles of a sum that comes back, by port
-    double unfinished = 0;          // words of sums that fit where they need not be finished
+    double back = 0;                // pJ of a partial sum that comes back to the level where sums are added
+    std::vector<std::pair<double, double>> summing; // at this level, by port: cycles, and cycles of a sum that comes back
+    double unfinished = 0;          // words of unfinished sums for which there is room
     bool resting = false;           // whether unfinished sums of the output may rest in the home
     ProductUnits units;
     Spaces through = 0;             // operands that the home keeps in every mapping
     Spaces brought = 0;             // operands that an earlier layer may have brought
     Spaces lasting = 0;             // operands that are lasting tensors, whole in the home
-    double lasting_words = 0;       // words of these that come in, to stay for other groups; those that lie there do not
+    double lasting_words = 0;       // words of these that are fetched, to stay for other groups, without words in the home
     std::vector<double> once;       // [T] distinct words
     std::vector<double> inward;     // [T] words that the home reads, each operation once
 };
 
 struct LoopOrder {
-    std::vector<int> dims;  // dimensions of the last layer, outermost loop first; the same ones in every order
-    bool spilled = false;   // whether sums that go on leave the chip in between
-    bool open = false;      // whether it stands for all orders, in each of which sums leave the chip or stay
+    std::vector<int> dims;  // dimensions of the last layer, outermost loop first; every order has the same dimensions
+    bool spilled = false;   // whether unfinished sums leave the chip between steps
+    bool open = false;      // whether it stands for all orders, each with sums that leave the chip or stay
 };
 
 // The only level that can be a home.
 struct HomeLevel {
     double usable = 0;                          // words
-    double read = 0, write = 0, shared = 0;     // words that it reads, that come to it, and both together, in a cycle at most
+    double read = 0, write = 0, shared = 0;     // most words per cycle that are read, written, and both together
 };
 
-constexpr std::size_t MOST_LOOPS = 8, MOST_LINKS = 16;   // of a group that is divided
+constexpr std::size_t MOST_LOOPS = 8, MOST_LINKS = 16;   // most loops and links of a group with this bound
 
 struct LeastCost {
     double energy = 0, cycles = 0;
 };
 
-// What is decided in a part of all groups; words stay, or are made again, along loops: bits by position in the order.
+// Decisions of a part of all groups. Loops along which words stay, or are recomputed, are bits by position in the order.
 struct Decisions {
     std::uint16_t order = 0;
     std::array<std::uint8_t, MOST_LINKS> again{}, kept{};   // by link
-    // by layer and operand from outside: the number of its residency from 1 on, 0 where it may be any
+    // by layer and operand from outside: the number of its residency from 1 on, 0: any residency
     std::array<std::array<std::uint8_t, 2>, MOST_LINKS + 1> stays{};
 
     bool operator<(const Decisions& other) const { return std::memcmp(this, &other, sizeof(Decisions)) < 0; }
@@ -130,26 +128,26 @@ struct GroupBox : Decisions {
     std::array<double, MOST_LOOPS> least{}, most{};         // tile sizes, by position in the order
 };
 
-// The same with its least costs.
+// A part of all groups with its least costs.
 struct GroupPart : GroupBox {
     double price = 0;       // at the last price at which parts were divided; infinite where no group fits
-    bool whole = false;     // whether it could not be divided: nothing is left, or it has no price
-    bool crowded = false;   // whether operands from outside that stay as long as each could alone do not fit together
-    // of one layer after the other, with some of its units at work, those that no other ones undercut; none: no group fits
+    bool whole = false;     // whether it cannot be divided: no decision is open, or it has no price
+    bool crowded = false;   // whether operands from outside, each with its longest residency, do not fit together
+    // layer by layer, costs by units at work, without costs that another one undercuts; empty: no group fits
     std::vector<LeastCost> costs;
-    std::array<std::uint8_t, MOST_LINKS + 1> ends{};    // of the costs of each layer
-    LeastCost rounds{};     // the last layer in the first round of its sums and all further ones together, if known
+    std::array<std::uint8_t, MOST_LINKS + 1> ends{};    // end of the costs of each layer
+    LeastCost rounds{};     // cost of the last layer over all rounds of its sums, if known
 };
 
-// The least price of a part: of each layer with the units at work that cost least, of the last one at least that of its
-// rounds; infinite where no group fits.
+// The least price of a part: the sum over layers at their cheapest units at work, for the last layer at least the price of
+// its rounds; infinite where no group fits.
 double price_of(const GroupPart& part, const Price& price);
 
 class GroupBound {
 public:
-    // `orders`: the first one is open. `alike`: all pairs of dimensions of the last layer whose loops may change places; the
-    // first one comes first in all orders. `shared`: for each link the dimensions of the last layer along which steps share
-    // words of the intermediate.
+    // `orders`: the first order is open. `alike`: all pairs of dimensions of the last layer whose loops are interchangeable;
+    // the first of a pair comes first in all orders. `shared`: for each link the dimensions of the last layer along which
+    // steps share words of the intermediate.
     GroupBound(const FusedSegment& segment, std::vector<LayerLeast> layers, HomeLevel home,
                std::vector<LoopOrder> orders, const std::vector<std::pair<int, int>>& alike,
                std::vector<std::vector<int>> shared);
@@ -157,12 +155,12 @@ public:
     // The least price of all parts; infinite where no group fits.
     double lower(const Price& price) const;
 
-    // Dimensions and largest tile sizes of the loops of several steps in the part with the least price, of equal ones that
-    // with the fewest loops, the outermost one first; none where its order is open.
+    // Dimensions and largest tile sizes of the loops with several steps in the part with the least price, outermost loop first;
+    // of equal parts, the part with the fewest loops; empty where its order is open.
     std::vector<std::pair<int, double>> least_loops(const Price& price) const;
 
-    // Divides parts until the least price is at least `bar`, or that of a part that cannot be divided, or so many layers of
-    // parts were bounded; returns their number.
+    // Divides parts until the least price is at least `bar`, or belongs to a part that cannot be divided, or `most` layers of
+    // parts were bounded; returns the number of these.
     std::size_t refine(const Price& price, double bar, std::size_t most);
 
     // The least costs of parts of one order after the same decisions, and their prices at the last price of `refine`.
@@ -185,13 +183,13 @@ private:
     std::vector<LoopOrder> orders_;
     std::vector<std::vector<int>> shared_;
     std::vector<GroupPart> parts_;
-    std::vector<std::size_t> gone_;         // places of parts that were divided; these have no price
-    Price price_{0, 0};                     // the last one at which parts were divided, and at it:
+    std::vector<std::size_t> gone_;         // places of divided parts, which have no price
+    Price price_{0, 0};                     // the last price at which parts were divided; at this price:
     std::map<Decisions, Queue> waiting_;    // parts that may be divided, by their decisions, the least price first
-    double whole_ = 0;                      // the least price of the others
+    double whole_ = 0;                      // the least price of all other parts
     std::map<Loops64, std::vector<bool>> tried_;    // see `orders_with`
     std::map<std::tuple<int, std::size_t, int>, int> choices_;  // residencies by order, layer and operand, as far as asked for
-    std::size_t bounded_ = 0;   // layers of parts, eight parts side by side
+    std::size_t bounded_ = 0;   // bounded layers of parts, eight parts counted as one
 };
 
 }  // namespace fadiff

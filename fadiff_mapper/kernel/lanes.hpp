@@ -1,4 +1,4 @@
-// Eight numbers side by side: the kernel evaluates so many mappings, or tile sizes of a group, at once.
+// Eight numbers side by side: the kernel evaluates eight mappings, or eight tile sizes of a group, at once.
 //
 // Arithmetic reads as on plain numbers. Compilers turn it into the widest vector instructions of the target, with the
 // same results on each: no operation is fused or reordered.
@@ -13,8 +13,8 @@
 #include <immintrin.h>
 #endif
 
-// Bytes of the target's vectors: lanes lie in as many of them as they need. Files that are compiled for different
-// targets are linked into one module, so the names below tell the target: no code of one is taken for that of another.
+// Bytes of the target's vectors; eight lanes take one or several vectors. Files that are compiled for different targets are
+// linked into one module, so the names below contain the target, lest the linker mixes their code.
 #if defined(__AVX512F__)
 #define FADIFF_LANES lanes_in_64_bytes
 #define FADIFF_VECTOR_BYTES 64
@@ -53,8 +53,8 @@ inline unsigned sign_bits(Bits numbers) {
 #endif
 }
 
-// The vectors of eight numbers, copied vector by vector: compilers copy a structure in smaller pieces, and reading a vector
-// that has just been written in pieces waits for them.
+// The vectors of eight numbers, copied vector by vector: compilers copy a structure in smaller pieces, and a read of a whole
+// vector stalls after writes in pieces.
 template <typename Vector>
 struct alignas(64) Parts {
     Vector parts[PARTS];
@@ -89,7 +89,7 @@ struct Lanes : Parts<Doubles> {
     void set(int lane, double value) { parts[lane / WIDTH][lane % WIDTH] = value; }
 };
 
-// Lanes and masks from `own(lane)`.
+// Lanes, and masks, from the values `own(lane)`.
 template <typename Own>
 inline Lanes lanes_of(Own own) {
     alignas(64) double values[LANES];
@@ -106,7 +106,7 @@ inline Mask mask_where(Own own) {
     std::memcpy(result.parts, values, sizeof values);
     return result;
 }
-// Eight numbers that lie one after the other.
+// Lanes from eight consecutive numbers.
 inline Lanes load(const double* values) {
     Lanes result;
     std::memcpy(result.parts, values, sizeof result.parts);
@@ -162,7 +162,7 @@ inline Lanes larger(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { ret
 inline Lanes smaller(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { return b.parts[i] < a.parts[i] ? b.parts[i] : a.parts[i]; }); }
 inline Lanes absolute(Lanes a) { return larger(a, -a); }
 
-// The same of one number, for functions that take one or eight.
+// The same functions of one number, for templates that take one number or eight.
 inline bool any(bool truth) { return truth; }
 inline bool any(Mask mask) { return mask.any(); }
 inline double select(bool truth, double yes, double no) { return truth ? yes : no; }
@@ -170,8 +170,8 @@ inline double where(bool truth, double value) { return truth ? value : 0.0; }
 inline double larger(double a, double b) { return a < b ? b : a; }
 inline double absolute(double a) { return std::abs(a); }
 
-// Targets without an instruction for it: adding and taking away 2^52 rounds to a whole number, with the sign of the
-// value; from 2^52 on all doubles are whole.
+// On targets without an instruction: adding and subtracting 2^52, with the sign of the value, rounds to a whole number; from
+// 2^52 on all doubles are whole.
 inline Lanes floor(Lanes value) {
 #if defined(__AVX512F__)
     return each_part<Lanes>([&](int i) {

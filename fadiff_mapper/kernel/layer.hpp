@@ -1,4 +1,4 @@
-// Constants of one layer on one architecture, as every evaluation needs them, and one mapping of it.
+// Constants of one layer on one architecture for its evaluations, and one mapping of the layer.
 //
 // Axes: L storage levels from the innermost outwards, D dimensions of the problem, T data spaces. Tables are flat, the
 // last axis first in memory: [L][D] at `level * dims + d`. Meanings and units are those of
@@ -20,7 +20,7 @@ namespace fadiff {
 
 using Dims = std::uint64_t;  // a set of dimensions, one bit each
 
-// The numbers of the bits of a set, ascending, for a loop over them.
+// The members of a set of bits, ascending, for a range-based loop.
 struct Members {
     std::uint64_t left;
 
@@ -32,7 +32,7 @@ struct Members {
 };
 inline Members members(std::uint64_t set) { return {set}; }
 
-// Whether a quotient of two whole numbers is one; they are below 2^53, where no other quotient is rounded to a whole number.
+// Whether a quotient of two whole numbers below 2^53 is whole; no other quotient of such numbers rounds to a whole number.
 inline bool is_whole(double quotient) { return quotient == std::floor(quotient); }
 
 // Whether a whole number divides another one.
@@ -41,7 +41,7 @@ inline bool divides(double part, double whole) { return whole >= part && is_whol
 // Bandwidth of a level without a limit, words per cycle.
 constexpr double UNLIMITED = 1e30;
 
-// Units along an axis of a fan-out that are told apart: sums of two such numbers stay within the range of `int`.
+// Most units along an axis of a fan-out: sums of two such numbers stay within the range of `int`.
 constexpr double MOST_UNITS = 1 << 30;
 
 // One rank of a data space: the sum of terms coefficient * dimension.
@@ -53,7 +53,7 @@ struct Rank {
     std::vector<Term> terms;
     Dims dims = 0;        // dimensions of the terms
     double surplus = 0;   // sum of coefficients - 1: extent = sum of coefficient * points - surplus
-    int single = -1;      // the dimension whose points are the extent, as in most ranks; -1: none
+    int single = -1;      // the only dimension, if its coefficient is 1, as in most ranks; its points are the extent; -1: none
 };
 
 // Instances of a storage level or of the arithmetic.
@@ -75,7 +75,7 @@ struct Interconnect {
 struct DataSpace {
     std::vector<Rank> ranks;
     std::vector<double> move;  // [R][D]: move of each rank per point of each dimension, words
-    Dims relevant = 0;         // dimensions that stand in some rank
+    Dims relevant = 0;         // dimensions that occur in some rank
     Dims shared = 0;           // dimensions that share a rank with another dimension
     bool windowed = false;     // some rank is a sum of several dimensions
     bool written = false;      // an output
@@ -83,8 +83,8 @@ struct DataSpace {
     bool holed = false;        // an output whose tiles may leave holes or overlap (model/legality.py, outputs_with_holes)
 };
 
-// Extent of a rank of a box, between the first and the last word that it touches: 1 + sum of coefficient * (points - 1).
-// `points`: points of the box along a dimension; of one box, or of eight in lanes, which a call would return through memory.
+// Extent of a rank of a box, from its first to its last touched word: 1 + sum of coefficient * (points - 1). `points(dim)`:
+// points of the box along a dimension, of one box or of eight in lanes. Inlined, as a call would return lanes through memory.
 template <typename Points>
 [[gnu::always_inline]]
 inline auto extent_along(const Rank& rank, Points points) {
@@ -111,11 +111,11 @@ Number volume(const DataSpace& space, const Number* box) {
 
 // A storage level. Energies in pJ per vector access, bandwidths in words per cycle and instance.
 struct Level {
-    double usable = -1, least = 0;       // words; usable < 0: no limit; least 0: none
+    double usable = -1, least = 0;       // most and least words of a mapping's tiles; usable < 0: no limit
     double fanout_x = 1, fanout_y = 1;   // units below
     double clusters = 1, block = 1, read = 0, fill = 0, update = 0, leak = 0, address = 0;
     double read_bandwidth = UNLIMITED, write_bandwidth = UNLIMITED, shared_bandwidth = UNLIMITED;
-    double gated = 1;                    // instances per one of the level `gate`, with which they are switched off
+    double gated = 1;                    // instances per instance of the level `gate`, with which they are switched off
     int gate = 0;
 
     bool has_fanout() const { return fanout_x > 1 || fanout_y > 1; }
@@ -136,11 +136,11 @@ struct Layer {
     std::vector<Level> level;
     std::vector<Unit> units;                  // [L + 1]; limits: the arithmetic first, then the levels
     std::vector<double> bandwidth_scale;      // [L][T]
-    std::vector<double> whole, partial, per;  // [L][T]; words of the level per element, and per partial sum, whole numbers over
-                                              // `per`; none: one each
+    std::vector<double> whole, partial, per;  // [L][T]; words of the level per element, and per partial sum, are `whole / per`
+                                              // and `partial / per`; empty: 1
     double compute_energy = 0, network_latency = 0;
 
-    // Reuse over the boundary below each level, and by the level; [L][T].
+    // Kinds of reuse across the boundary below each level, and in the level; [L][T].
     std::vector<std::uint8_t> held, multicast, linked, first_written, coalesced;
 
     std::vector<Interconnect> interconnects;
@@ -149,13 +149,13 @@ struct Layer {
     int places() const { return 2 * levels; }
     bool packed() const { return !per.empty(); }
 
-    // Instances of a level that leak where so many of each level are in use: with neighbours behind the same power gate.
+    // Leaking instances, with `used` instances of each level in use: also idle instances behind a power gate that is on.
     template <typename Number>
     Number leaking(int own, const std::vector<Number>& used) const {
         return level[own].gated > 1 ? used[level[own].gate] * level[own].gated : used[own];
     }
 
-    // Words of a level that elements of a data space take there, or partial sums of as many.
+    // Words of a level that so many elements, or so many partial sums, of a data space take.
     double in_words(int level, int t, double elements, bool sums = false) const {
         const std::size_t cell = std::size_t(level) * tensors + t;
         return packed() ? elements * (sums ? partial : whole)[cell] / per[cell] : elements;
@@ -168,10 +168,10 @@ struct Mapping {
     std::vector<double> factor;                 // [2 L][D]
     std::vector<std::uint8_t> order;            // [L][D]; dimensions of the temporal loops, innermost first
     std::vector<std::uint8_t> spatial_order;    // [L][D]; dimensions of the spatial loops, innermost first per axis
-    std::vector<std::uint8_t> on_y;             // [L][D]; by dimension: the spatial loop lies on the Y axis
+    std::vector<std::uint8_t> on_y;             // [L][D]; by dimension: whether the spatial loop lies on the Y axis
     std::vector<std::uint8_t> keep;             // [L][T]
     std::vector<Dims> looping;                  // [2 L]; dimensions with a factor above 1
-    std::vector<double> last;                   // [2 L][D]; iterations of a loop's last run; none: those of the others
+    std::vector<double> last;                   // [2 L][D]; iterations of a loop's last run; empty: no residuals
 
     explicit Mapping(const Layer& layer)
         : factor(std::size_t(layer.places()) * layer.dims, 1.0), order(std::size_t(layer.levels) * layer.dims),
@@ -190,8 +190,8 @@ struct Mapping {
     const double* temporal(int level, int dims) const { return factor.data() + std::size_t(2 * level + 1) * dims; }
 };
 
-// The price of a part of a network: its share in the energy of the whole network plus its share in the cycles, either of which
-// is infinite where it does not count. To first order the change of the logarithm of the EDP (fusion/prices.py).
+// The price of a part of a network: its share in the energy of the whole network plus its share in the cycles, to first order
+// the change of the logarithm of the EDP (fusion/prices.py). A total that does not count is infinite.
 struct Price {
     double energy, cycles;
 
@@ -203,7 +203,7 @@ struct Price {
     bool operator==(const Price& other) const { return energy == other.energy && cycles == other.cycles; }
 };
 
-// What a search minimises of one mapping (inputs/spec/spec.py:metric_of), or its price as a part of a network.
+// The metric that a search minimises (inputs/spec/spec.py:metric_of); SHARE is the price of a mapping as a part of a network.
 enum class Metric { EDP, ENERGY, DELAY, LAST_LEVEL_ACCESSES, SHARE };
 
 inline double metric_of(Metric metric, double energy, double cycles, double accessed, const Price& price) {

@@ -1,7 +1,7 @@
-// Shared loops of a fused group as every layer sees them, in closed form, for eight tile sizes at once.
+// Points of every layer in the steps of a fused group's shared loops, in closed form, for eight tile sizes at once.
 //
 // fusion/tile_steps.py walks through all steps of a group, which is exact and too slow for thousands of tile
-// sizes. Here a step counts as the average one where steps are summed up, and as the largest where they must fit.
+// sizes. Here sums over steps use the average step, and capacities the largest step.
 // `tile_steps` is the authority: `fetched` is the closed form of `StepClass.fresh`, `held` of `operand_words` and
 // `intermediate_words`, `outlasting` of `outlasting_words`; tests/fusion/test_candidates.py holds them together.
 
@@ -15,27 +15,27 @@
 namespace fadiff {
 inline namespace FADIFF_LANES {
 
-// One shared loop as one layer sees it.
+// The steps of one shared loop in one layer.
 struct LoopCut {
-    int dim = -1;         // the layer's dimension that it moves, -1 for none
+    int dim = -1;         // the layer's dimension that the loop moves, -1 for none
     Lanes steps = 1;      // steps in which the layer works
     Lanes points = 1;     // points of `dim` computed in all steps together
-    Lanes distinct = 1;   // the same, each once
-    Lanes first = 1;      // points computed in the first step, with nothing retained yet and padding before it
+    Lanes distinct = 1;   // distinct points of `dim` computed in all steps together
+    Lanes first = 1;      // points computed in the first step, before which nothing is retained and padding lies
     Lanes later = 1;      // points computed in any later step
-    Lanes needed = 1;     // points that the next layer wants in one step, at most
-    Lanes advance = 1;    // points by which these move on from one step to the next
-    Lanes ahead = 0, behind = 0;  // points of padding before the first one and behind the last one, of all later layers
-    Lanes uneven = 0;     // above 0 where a bound counts tiles as of different sizes
-    bool again = false;   // whether steps may compute the same points, as windows of later layers overlap
+    Lanes needed = 1;     // most points that the next layer reads in one step
+    Lanes advance = 1;    // points by which the needed points move from one step to the next
+    Lanes ahead = 0, behind = 0;  // points of padding, of all later layers, in front of the first and behind the last point
+    Lanes uneven = 0;     // above 0 where a bound counts tiles as unequal
+    bool again = false;   // whether steps may compute the same points, because windows of later layers overlap
 
     Lanes usual() const { return select(steps > 1, later, first); }
     Lanes largest() const { return larger(usual(), first); }
     Lanes average() const { return points / steps; }
 };
 
-// Lanes for each dimension of a layer, or each loop. Only those in use are set, as clearing all
-// of them would take long beside an estimate.
+// Lanes for each dimension of a layer, or each loop. Only entries in use are set, as clearing all
+// of them would take long compared to an estimate.
 struct Box {
     union {
         Lanes lanes[64];
@@ -43,30 +43,30 @@ struct Box {
     Box() {}
 };
 
-// Carries loops over `dims` of the last layer back to the first; `sizes`: of their tiles, [loops]; `retained`: for each
-// link the loops along which its words are retained; `cuts`: [layer][loop], is filled. `least`: with points and steps that
-// no group undercuts, instead of those of most groups.
+// Carries loops over `dims` of the last layer back to the first layer, into `cuts` [layer][loop]. `sizes`: their tile sizes,
+// [loops]; `retained`: for each link the loops along which its words are retained. `least`: fills in lower bounds of points
+// and steps, instead of the usual numbers.
 void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const Lanes* sizes,
                 const std::vector<Loops64>& retained, LoopCut* cuts, bool least = false);
 
-// How often a layer does its work, averaged over its points: 1 without recomputation. `cuts`: of the layer, [loop].
+// Times that a layer computes a point, on average: 1 without recomputation. `cuts`: of the layer, [loop].
 Lanes computed(const FusedLayer& layer, const LoopCut* cuts, int loops);
 
-// Words of a data space that come from outside over all steps, where words stay along the loops `across`; with words that
-// strides leave out between others, which Timeloop's tiles contain, or without.
+// Words of a data space fetched from outside over all steps, if words stay along the loops `across`. `holes`: whether to count
+// the words that strides skip, which Timeloop's tiles contain.
 Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across, bool holes = true);
 
-// Words of a box of some extents, without those that strides leave out, or fewer.
+// At most the words of a box of these extents, without the words that strides skip.
 Lanes distinct_words(const DataSpace& space, const Lanes* extents);
 
-// Words that lie there at once while a data space stays; with the link that leads out, the next layer's needs count. `last`: the
-// last layer's cuts; its loops of a single step, along which nothing stays, may then stand anywhere, and the words are the least of
-// all such places.
+// Words of a data space that are in the home at once while it stays; with the link that leads out, as the next layer needs them.
+// With `last`, the last layer's cuts, loops of a single step, along which no word stays, may lie anywhere in the order, and the
+// words are the least over all these orders.
 Lanes held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across,
            const FusedLink* link = nullptr, const LoopCut* last = nullptr);
 
-// Words of an intermediate that stay live while the other layers run: none without a retaining loop, the halo of
-// consecutive steps if the innermost loop is the only one, else all that lies there.
+// Words of an intermediate that are live while other layers run: none without a retaining loop, the halo of consecutive steps
+// if only the innermost loop retains, else all its words in the home.
 Lanes outlasting(const FusedLayer& layer, const LoopCut* cuts, int loops, Loops64 across, const FusedLink& link);
 
 // Extents of a layer's largest tile, [D].

@@ -14,22 +14,22 @@ namespace fadiff {
 
 using Number = std::int16_t;  // number of a divisor in the ascending list of its dimension's divisors; 1 has number 0
 
-// A placement of one level's spatial loops.
+// The order and the axes of one level's spatial loops.
 struct Layout {
     std::vector<std::uint8_t> order;  // [D]; dimensions, innermost first
     std::vector<std::uint8_t> on_y;   // [D]; by dimension
 };
 
-// A decision other than a factor that has several candidates.
+// A decision with several candidates, other than a factor.
 struct Decision {
     enum Kind { ORDER, LAYOUT, KEEP };
     Kind kind;
     int level, tensor;
 };
 
-// Numbers that lie one after the other.
+// Consecutive numbers in memory.
 struct Numbers {
-    const Number *first, *last;  // `last` is behind them
+    const Number *first, *last;  // `last` is behind the last number
 
     const Number* begin() const { return first; }
     const Number* end() const { return last; }
@@ -44,8 +44,8 @@ struct MapSpace {
     std::vector<std::uint8_t> allowed;          // [P][D][N]
     std::vector<std::uint8_t> completable;      // [P][D][N][N]; see FactorTables
     std::vector<Number> bound;                  // [D]; number of the bound itself
-    std::vector<Number> parts;                  // lists of the divisors above 1 that a loop can give, one after the other
-    std::vector<int> parts_begin;               // [P][D][N] and the end; the first part of each list
+    std::vector<Number> parts;                  // lists of the divisors above 1 that a loop can give away, in a row
+    std::vector<int> parts_begin;               // [P][D][N] and the end; begin of each list in `parts`
     std::vector<Dims> movable;                  // [P]; dimensions whose loop has a choice
     std::vector<std::vector<int>> growable;     // [D]; places whose loop may have several iterations
     // With residuals any whole number within limits is a factor, in place of the divisors above.
@@ -54,8 +54,8 @@ struct MapSpace {
     std::vector<std::vector<std::vector<std::uint8_t>>> orders;  // [L]: candidate orders, [n][D]
     std::vector<std::vector<Layout>> layouts;                    // [L]: candidate layouts, [n]
     std::vector<std::uint8_t> keep;             // [L][T]; data spaces that must be kept
-    std::vector<std::pair<int, int>> open;      // (level, data space) of open choices to keep or bypass
-    std::vector<Decision> decisions;            // all open decisions that moves draw from; some stand there twice
+    std::vector<std::pair<int, int>> open;      // (level, data space) that may be kept or bypassed
+    std::vector<Decision> decisions;            // all open decisions from which moves draw; some occur twice
     double available = 0, min_parallelism = 0;  // units of the array; least share of it that must be used
 
     bool residual() const { return !most.empty(); }
@@ -120,24 +120,24 @@ struct Point {
     }
 };
 
-// One decision of a point, decided anew.
+// A new value of one decision of a point.
 struct Change {
     enum Kind : std::uint8_t { FACTOR, ORDER, LAYOUT, KEEP };
     Kind kind;
     int at;         // place of a factor; level
     int of;         // dimension of a factor, data space that is kept or not
-    int to;         // number of the divisor, or the factor itself with residuals; of the candidate; whether kept
+    int to;         // number of the divisor (with residuals the factor itself), or of the candidate, or whether kept
     int last = 0;   // with residuals: iterations of the factor's last run
 };
 
-// Of a factor, as it is in another point.
+// The change of a factor to its value in another point.
 inline Change factor_in(const MapSpace& space, const Point& other, int place, int dim) {
     const std::size_t at = std::size_t(place) * space.dims + dim;
     if (!space.residual()) return {Change::FACTOR, place, dim, other.number[at]};
     return {Change::FACTOR, place, dim, int(other.mapping.factor[at]), int(other.mapping.last[at])};
 }
 
-// What tells a neighbour of a point from it. Where a decision stands twice, the last change counts.
+// The differences of a neighbour from a point. If a decision occurs twice, the last change counts.
 using Changes = std::vector<Change>;
 
 inline void apply(const MapSpace& space, const Change& change, Point& point) {
@@ -152,7 +152,7 @@ inline void apply(const MapSpace& space, const Changes& changes, Point& point) {
     for (const Change& change : changes) apply(space, change, point);
 }
 
-// Turns a neighbour of `from` back into it.
+// Turns a neighbour of `from` back into `from`.
 inline void take_back(const MapSpace& space, const Point& from, const Changes& changes, Point& point) {
     const std::size_t dims = space.dims;
     const auto copy_level = [=](const std::vector<std::uint8_t>& of, int level, std::vector<std::uint8_t>& into) {

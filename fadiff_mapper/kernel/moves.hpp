@@ -2,12 +2,12 @@
 //
 // A shift takes a divisor of the factor of one loop and gives it to another loop of the same dimension, so that the
 // product of the dimension's factors stays. An exchange is two shifts between the same two places in opposite
-// directions: of two dimensions, which changes the shape of a tile and little of its size, or of one, whose loops then
-// swap divisors. A division anew draws how two places share what they have of one or several dimensions. The other
+// directions: of two dimensions, which changes the shape of a tile and little of its size, or of one dimension, whose loops
+// then swap divisors. A resplit draws anew how two places share their factors of one or several dimensions. All other
 // decisions (loop order, keep or bypass, layout of spatial loops) change one at a time.
 //
-// With residuals any whole number may be a factor, so factors are not exchanged by divisors but set to new values. Another
-// loop of the dimension makes up for the change; what is left over is the outermost loop's.
+// With residuals any whole number may be a factor, so moves set factors to new values instead of moving divisors. Another
+// loop of the dimension makes up for the change; the outermost loop takes the rest.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace fadiff {
 
-// Random numbers whose sequence the C++ standard fixes, on every platform: engine and conversions alike.
+// Random numbers with the same sequence on every platform: the C++ standard fixes the engine, and the conversions are exact.
 class Random {
 public:
     explicit Random(std::uint64_t seed) : engine(seed) {}
@@ -32,26 +32,26 @@ private:
     std::mt19937_64 engine;
 };
 
-// A random point: place by place from the innermost, every dimension takes a random divisor that leaves a rest which
-// the places further out can take. `column` 0 keeps every data space where it may, 1 bypasses them wherever it may
-// inside the outermost level, the others keep at random.
+// A random point: place by place from the innermost, every dimension takes a random divisor whose quotient the places
+// further out can take. `column` 0 keeps data spaces wherever it may, 1 bypasses them wherever it may inside the outermost
+// level, other columns keep at random.
 void draw_point(const Layer& layer, const MapSpace& space, int column, Random& random, Point& point);
 
 // Turns `point`, which equals `from`, into a random neighbour and fills in its changes; returns whether it differs.
-// `resplit_rate`: share of the moves of factors that divide them anew in place of shifts.
+// `resplit_rate`: share of the moves of factors that are resplits.
 bool move(const Layer& layer, const MapSpace& space, const Point& from, double resplit_rate, Random& random, Point& point,
           Changes& changes);
 
-// As `move`, towards another point: takes over all its factors of one random dimension.
+// As `move`, but takes over all factors of one random dimension from another point.
 bool adopt(const Layer& layer, const MapSpace& space, const Point& from, const Point& other, Random& random, Point& point,
            Changes& changes);
 
-// Lays spatial loops out anew where they do not fit: a loop that grows in a full array often fits only if another one
-// changes its axis. Takes the first layout, from a random one on, that fits; none where none does. Adds its changes.
+// Replaces layouts of spatial loops that do not fit: a loop that grows in a full array often fits only if another loop
+// changes its axis. Takes the first fitting layout from a random one on, if any fits, and adds the changes.
 void fit_layouts(const Layer& layer, const MapSpace& space, Random& random, Point& point, Changes& changes);
 
-// With residuals: divides one dimension anew among its loops and fills in the changes from `from`. Factors [P] of any whole
-// numbers are cut off at the bound, and the outermost loop takes what the others leave. False where limits forbid that.
+// With residuals: gives the loops of one dimension new factors [P], whole numbers, and fills in the changes from `from`. Factors
+// are cut off at the bound, and the outermost loop takes the rest. False where limits forbid this.
 bool cut_off(const MapSpace& space, const Point& from, int dim, const std::vector<double>& factors, Changes& changes);
 
 // The factors of one dimension, [P].
@@ -68,8 +68,8 @@ inline double limited(const MapSpace& space, int place, int dim, double factor) 
     return std::min(std::max(factor, std::max(space.least[at], 1.0)), space.most[at]);
 }
 
-// Calls `visit(Changes)` with neighbours of a mapping with residuals: one loop has an iteration more or less, so many that
-// it has a run more or less, or the most, and no other loop or one that can makes up for it.
+// Calls `visit(Changes)` with neighbours of a mapping with residuals: one loop has an iteration more or less, or as many as a run
+// more or less takes, or all that are left; and no other loop, or each loop that can, makes up for the change.
 template <typename Visit>
 void each_factor(const MapSpace& space, const Point& from, Visit visit) {
     Changes changes;
@@ -98,11 +98,11 @@ void each_factor(const MapSpace& space, const Point& from, Visit visit) {
     }
 }
 
-// Layouts of one level's spatial loops that count as neighbours of a mapping: a random sample, as a level has up to
-// LAYOUTS of search/layer_family.py. A limit on time, set by hand.
+// Sampled layouts of one level's spatial loops that count as neighbours of a mapping, as a level has up to LAYOUTS of
+// search/layer_family.py: a limit on time, set by hand.
 constexpr int LAYOUTS_TRIED = 12;
 
-// Calls `visit(Changes)` with every neighbour that is one shift or one other decision away; of the layouts a sample.
+// Calls `visit(Changes)` with every neighbour that is one shift or one other decision away, and with a sample of the layouts.
 template <typename Visit>
 void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Visit visit) {
     if (space.residual()) each_factor(space, from, visit);

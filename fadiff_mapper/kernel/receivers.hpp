@@ -1,8 +1,8 @@
-// The receivers of one fan-out: groups that want the same words, and neighbours that hold them already.
+// The receivers of one fan-out: groups that demand the same words, and neighbours that hold them already.
 //
-// Receivers are numbered along X first, X loops from the innermost, then along Y, as the mapping says. They stand in
-// the rows of the hardware's grid (or of the mapped grid, where that is larger) one after the other: Timeloop packs
-// them along the row even where the mapping puts them in a column.
+// Receivers are numbered along X first, X loops from the innermost, then along Y, as in the mapping. They fill the rows
+// of the hardware's grid (or of the mapped grid, if that is larger) one after the other: Timeloop packs them along the
+// row even if the mapping puts them in a column.
 
 #pragma once
 
@@ -13,11 +13,11 @@
 
 namespace fadiff {
 
-// Receivers of one fan-out that are counted one by one, in 50 bytes each. A mapping with more is refused
-// (model/legality.py, MOST_RECEIVERS); machines have a few thousand.
+// Most receivers of one fan-out that are counted one by one, a limit on memory far above real machines. A mapping with more
+// is refused (model/legality.py, MOST_RECEIVERS).
 constexpr double MOST_RECEIVERS = 0x1p20;
 
-// Words by kind of transfer: `scatter` groups of `multicast` receivers, every group with its own words.
+// A kind of transfer, with its words: `scatter` groups of `multicast` receivers, every group with its own words.
 struct Kind {
     double multicast, scatter, words, hop_words;
 };
@@ -25,24 +25,24 @@ struct Kind {
 // Kinds in ascending order of multicast, then scatter, in which Timeloop adds them up.
 using Tally = std::vector<Kind>;
 
-// The kind with this multicast and scatter; a new one without words is inserted where its order belongs.
+// The kind with this multicast and scatter; if missing, it is inserted in order, without words.
 Kind& kind_of(Tally& tally, double multicast, double scatter);
 
-// The E receivers of one fan-out and one data space. Neighbours of a mapping mostly share it.
+// The E receivers of one fan-out and one data space. Neighbours of a mapping in a search mostly share it.
 struct Grid {
     int count = 1, width = 1, height = 1, groups = 0;  // groups: 0 before they are found
-    // Position of the words of each receiver in its R' coordinates, relative to the first's: [E][R'].
+    // Position of the words of each receiver, relative to the first receiver's, in R' coordinates: [E][R'].
     //
-    // R' is 1: the ranks are joined to one number, in which a step of one rank is larger than any move in the ranks
-    // before, so that equal numbers mean equal positions in every rank. Only where such numbers would exceed 2^53 and
-    // lose digits, the ranks stay apart.
+    // Mostly R' is 1: the ranks are combined into one number, in which a step of one rank is larger than any move in the
+    // ranks before, so that equal numbers mean equal positions in every rank. If such numbers could exceed 2^53 and lose
+    // digits, R' is the number of ranks.
     int coordinates = 1;
     std::vector<double> offset;
-    std::vector<double> pitch;         // [R]; weight of each rank in the joined number; empty: ranks stay apart
-    std::vector<int> group;            // [E]; receivers that want the same words have the same number
+    std::vector<double> pitch;         // [R]; weight of each rank in the combined number; empty: ranks are separate
+    std::vector<int> group;            // [E]; receivers that demand the same words have the same number
     std::vector<std::uint8_t> linked;  // [E]; the receiver takes its words from a neighbour
     std::vector<int> table, size;      // hash table of first members; members per group
-    std::vector<double> placed;        // loops that made the offsets: axis, bound and step [R] of one after the other
+    std::vector<double> placed;        // loops that made the offsets, in a row: axis, bound and step [R] of each
     std::vector<double> hops, hop_sum, step, wanted;
     std::vector<int> scatter, farthest, lowest, highest;
     std::vector<double> last;          // [R]; offset of the last receiver (with residuals, where fan-outs change)
@@ -54,16 +54,16 @@ struct Grid {
 // Offset of the last receiver from the first in each rank of a data space, [R].
 void last_offset(const DataSpace& space, const FanOut& fan_out, std::vector<double>& offset);
 
-// Fills in offsets, width and height of a grid of the receivers along the loops of some dimensions; it is left as it is where the
-// same loops made it. `last` [R]: the largest offset of the last receiver, and the farthest move, of all grids that are compared
-// with this one; null: ranks stay apart.
+// Fills in offsets, width and height of the grid of the receivers along the loops of some dimensions, unless the same loops made
+// it. `last` [R]: the largest offset of the last receiver, and the farthest move, of all grids that are compared with this grid;
+// null: ranks are separate.
 void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& fan_out, Dims dims, const double* last, Grid& grid);
 
 // Fills in groups: receivers with equal offsets, or (without multicast) every receiver by itself.
 void find_groups(Grid& grid, bool multicast);
 
-// Calls `look(begin, end, on)` for runs of receivers, from `begin` to before `end`, that have a neighbour `on` places on, among
-// as many receivers as `others`: to the left or right in the row, above or below, without wrap-around.
+// Calls `look(begin, end, on)` for ranges of receivers, from `begin` to before `end`, with a neighbour `on` places further, among
+// `others` receivers: to the left or right in the row, above or below, without wrap-around.
 template <typename Look>
 inline void each_neighbour(const Grid& grid, int others, Look look) {
     const auto within = [&](int begin, int end, int on) {
@@ -77,11 +77,11 @@ inline void each_neighbour(const Grid& grid, int others, Look look) {
     }
 }
 
-// Marks receivers that find their words, the tile moved by `move` [R] since the call before, at a neighbour, as the
-// receivers stood then. Returns how many.
+// Marks receivers that find their words at a neighbour's position in the grid `before` of the previous call, after which the
+// tile has moved by `move` [R]. Returns their number.
 int find_linked(Grid& grid, const Grid& before, const double* move, int ranks);
 
-// Groups with a member that takes nothing from a neighbour; fills in `size`.
+// The number of groups with a member that takes no words from a neighbour; fills in `size`.
 int groups_left(Grid& grid);
 
 // Hops of a word to every group, as Timeloop counts them, into `hops` (halves possible): along X to the farthest
@@ -89,35 +89,35 @@ int groups_left(Grid& grid);
 // above and below. Members that take their words from a neighbour are left out.
 void count_hops(Grid& grid);
 
-// Kinds of transfer of a word to the receivers that take nothing from a neighbour, in order: groups by their size, with the
-// hops of all of them together. Words stay 0.
+// Kinds of transfer of a word to the receivers that take no words from a neighbour, in order: groups by size, with the sum of
+// their hops. Words stay 0.
 void list_kinds(Grid& grid, bool with_hops, Tally& kinds);
 
-// Groups of receivers that want the same words, all of one size: `scatter` groups of `multicast` receivers.
+// Groups, all of one size, of receivers that demand the same words: `scatter` groups of `multicast` receivers.
 template <typename Number>
 struct Groups {
     Number multicast, scatter;
 };
 
-// Receivers along loops that share no rank of a data space: every loop of a relevant dimension multiplies the groups, as each of
-// its iterations wants words of its own, and every other loop their members. Without multicast every receiver is a group.
-// `receivers`: the product of all these loops; `relevant()`: that of the relevant ones; of one mapping (double), or of eight
-// (Lanes).
+// Receivers along loops that share no rank of a data space: every loop over a relevant dimension multiplies the groups, as its
+// iterations demand distinct words, and every other loop multiplies their members. Without multicast every receiver is a group.
+// `receivers`: the product of all these loops; `relevant()`: the product of the loops over relevant dimensions; of one mapping
+// (double), or of eight (Lanes).
 template <typename Number, typename Relevant>
 Groups<Number> multiply_groups(bool multicast, Number receivers, Relevant relevant) {
     const Number groups = multicast ? relevant() : receivers;
     return {receivers / groups, groups};
 }
 
-// Kinds of transfer of a word to all receivers, without their places: enough where nothing travels between neighbours and
-// no hops are counted. Words and hops stay 0. `last` as of `place_receivers`.
+// Kinds of transfer of a word to all receivers, without their positions: enough where no words travel between neighbours and
+// no hops are counted. Words and hops stay 0. `last` as for `place_receivers`.
 //
-// Sizes of groups along loops that share no rank multiply; receivers along loops connected by ranks are placed together, in
-// `connected`, and compared.
+// Sizes of groups along loops that share no rank multiply; receivers along loops that share ranks are placed in `connected`,
+// and compared.
 void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, bool multicast, const double* last,
                   Grid& connected, Tally& kinds);
 
-// Adds a call that delivers `words` to every receiver that takes nothing from a neighbour.
+// Adds a call that delivers `words` to every receiver that takes no words from a neighbour.
 void add_call(Grid& grid, double words, bool with_hops, Tally& tally);
 
 }  // namespace fadiff

@@ -1,13 +1,13 @@
 // Mappings with residual factors, exactly as Timeloop walks them.
 //
 // A loop with `bound` iterations and a residual runs only `last` of them where every loop of its dimension further out is
-// in its last iteration. Timeloop runs iterations 0 and 1 of a temporal loop and lets iteration 1 stand for the others, as
-// without residuals. Where all loops of the dimension further out are in their last iteration and one further in has a
-// residual, it runs the last iteration as well, and where the loop itself has a residual the last but one too. Of spatial
-// loops it walks the first receiver alone: the others get what that one gets, moved.
+// in its last iteration. As without residuals, Timeloop runs iterations 0 and 1 of a temporal loop, and iteration 1 stands
+// for all later ones. If all loops of the dimension further out are in their last iteration and a loop further in has a
+// residual, it also runs the last iteration, and if the loop itself has a residual, the last but one, too. Of spatial loops
+// it walks only the first receiver: all other receivers get the same words, shifted.
 //
-// Costs: a call for each iteration that is run, of all loops together. Everything but the words that cross boundaries lies
-// in closed form (model/tiles.py).
+// The walk makes a call for each iteration that is run, of all loops together. All numbers but the words that cross
+// boundaries have closed forms (model/tiles.py).
 
 #pragma once
 
@@ -20,7 +20,7 @@ namespace fadiff {
 
 using Position = std::int64_t;  // a coordinate of a data space
 
-// A set of words as disjoint boxes: [box][R] lower corners and, one further, upper corners.
+// A set of words as disjoint boxes: lower corners [box][R] and upper corners (exclusive).
 struct Boxes {
     int ranks = 0, count = 0;
     std::vector<Position> low, high;
@@ -31,8 +31,8 @@ struct Boxes {
     }
 };
 
-// Calls that a walk may make; more are left out. Search meets some hundreds to some thousands of calls, and a walk of
-// this length takes seconds.
+// Most calls of a walk; mappings with more are not walked. A walk of this length takes seconds, far more than walks in
+// searches.
 constexpr double MOST_CALLS = 0x1p24;
 
 // Results of one mapping, cells [L][T].
@@ -43,12 +43,12 @@ struct ResidualTraffic {
 
 class ResidualWalk {
 public:
-    // Of the mapping in one lane, whose tiles are laid.
+    // The walk of the mapping in one lane, whose tiles are laid.
     ResidualWalk(const Layer& layer, const MappingPack& pack, const Tiles& tiles, int lane, bool with_hops);
 
-    double calls() const { return calls_; }  // that a run makes; infinite for numbers beyond all counting
+    double calls() const { return calls_; }  // calls of a run; infinite if too many to count
     bool walkable() const { return calls_ <= MOST_CALLS && fan_ <= MOST_RECEIVERS; }
-    ResidualTraffic run();                   // of walkable mappings, once
+    ResidualTraffic run();                   // only for walkable mappings, and only once
 
 private:
     struct Loop {
@@ -63,20 +63,20 @@ private:
     // A temporal loop, or all spatial loops of one fan-out.
     struct Node {
         int level;                          // storage level
-        bool spatial = false, sender = false;  // innermost of its level
+        bool spatial = false, sender = false;  // sender: the innermost node of its level
         Loop loop;                          // a temporal loop
-        Position points = 1;                // of its dimension from one iteration to the next
-        std::vector<Loop> fan;              // of a fan-out
-        std::vector<std::unique_ptr<Receivers>> receivers;  // where no last run is shorter, then as they are met
-        std::vector<Position> whole, rest;  // [D]; points of the tile, and of the last one
-        std::vector<double> sum, before;    // [T]; words of the present call, and of its last iteration that counted
+        Position points = 1;                // points of its dimension from one iteration to the next
+        std::vector<Loop> fan;              // loops of a fan-out
+        std::vector<std::unique_ptr<Receivers>> receivers;  // without a shorter last run, then each as it is met
+        std::vector<Position> whole, rest;  // [D]; points of the tile, and of the last tile
+        std::vector<double> sum, before;    // [T]; words of the present call, and of its last counted iteration
     };
-    // What a node remembers of one data space.
+    // The state of a node for one data space.
     struct Memory {
         bool filled = false, moving = false;
         std::vector<Position> low, high, step;
-        Boxes sent;                              // of a fan-out: what its first receiver was sent in the call before
-        Receivers* receivers = nullptr;          // and which receivers there were
+        Boxes sent;                              // of a fan-out: words sent to its first receiver in the previous call
+        Receivers* receivers = nullptr;          // receivers in the previous call
     };
 
     bool is_last(int dim) const { return pending_[dim] == 0; }
@@ -97,13 +97,13 @@ private:
     std::vector<Node> nodes_;             // innermost first
     std::vector<Memory> memories_;        // [node][T]
     std::vector<Position> at_;            // [D]; the first point of the present tile
-    std::vector<int> pending_;            // [D]; loops further out that are not in their last iteration
+    std::vector<int> pending_;            // [D]; number of loops further out that are not in their last iteration
     std::vector<int> imperfect_;          // [D]; innermost node of the dimension with a residual, or a large number
-    double epochs_ = 1, calls_ = 0, fan_ = 1;  // the largest fan-out
+    double epochs_ = 1, calls_ = 0, fan_ = 1;  // fan_: the largest fan-out
     std::vector<Position> low_, high_, step_, corners_;
     std::vector<double> move_;
     std::vector<double> words_;           // [T]; words of the last delivery of a call
-    std::vector<Boxes> boxes_;            // [T]; and the words themselves, where the caller is a fan-out
+    std::vector<Boxes> boxes_;            // [T]; these words as boxes, if the caller is a fan-out
     Tally rest_;
     Grid connected_;                      // see count_groups
     ResidualTraffic found_;

@@ -1,8 +1,8 @@
-// The evaluation of mappings on a sparse design, as far as a search compares them: cycles, energy, legality.
+// The evaluation of mappings on a sparse design, with the numbers that a search compares: cycles, energy, legality.
 //
 // The compiled form of sparse_design.py, sparse_tiles.py, sparse_savings.py and sparse_accesses.py of model/, for eight mappings
-// at once: these say what the numbers mean. Tests hold the two together bit for bit (tests/sparse/test_compiled_sparse.py). Lanes
-// in which Timeloop ends on an assertion, or in which its numbers are undefined, are marked as `aborted`.
+// at once; these modules explain the numbers. Tests compare both forms bit for bit (tests/sparse/test_compiled_sparse.py). Lanes
+// in which Timeloop aborts on an assertion, or in which its numbers are undefined, are marked as `aborted`.
 
 #pragma once
 
@@ -18,14 +18,14 @@
 
 namespace fadiff::sparse {
 
-// Limits of the compiled form: ranks of a format, levels, loops in all, dimensions.
+// Limits of the compiled form: ranks of a format, levels, loops of a mapping, dimensions.
 constexpr int MOST_RANKS = 8, MOST_LEVELS = 16, MOST_LOOPS = 512, MOST_DIMS = 64;
 
-// Octaves that a mapping counts as illegal which only the sparse analysis rejects. Set by hand.
+// Excess, in octaves, of a mapping that only the sparse analysis rejects. Set by hand.
 constexpr double REJECTED = 1.0;
 
-// Words per vector access -> blocks of a tile from which on compressed words are taken to fill their blocks, for densities from
-// 0.1, 0.2, ..., 1.0 on: Timeloop's table.
+// Timeloop's table: words per vector access -> least blocks of a tile at which it assumes that compressed words fill their
+// blocks, for densities from 0.1, 0.2, ..., 1.0 on.
 extern const std::map<std::int64_t, std::array<int, 10>> VECTOR_THRESHOLDS;
 
 // ---- Constants of one layer on a sparse design; names and units are those of inputs/spec/sparse_optimizations.py.
@@ -34,7 +34,7 @@ enum class RankKind { COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK, UNCOMPRESSED_BITM
 
 struct RankFormat {
     RankKind kind;
-    std::vector<Dims> groups;     // of dimensions whose loops may be flattened into the rank; none takes any single loop
+    std::vector<Dims> groups;     // groups of dimensions whose loops may be flattened into the rank; empty: any single loop
     double metadata_bits, payload_bits;
 };
 
@@ -44,7 +44,7 @@ struct Representation {
     bool inner_to_outer = false, compressed = false;
 };
 
-// Accesses to a tensor that are saved where one of its leaders is empty (target, leaders), as alternatives of which one is taken.
+// (target, leaders): accesses to the target that are saved where a leader is empty. Of the alternatives of a choice one is taken.
 using ConditionedAccess = std::pair<int, std::vector<int>>;
 using Choice = std::vector<ConditionedAccess>;
 
@@ -57,7 +57,7 @@ using ActionEnergies = std::array<std::array<double, ACCESSES>, HAPPENINGS>;  //
 
 struct SparseLevel {
     bool decompresses = false, compresses = false;
-    double metadata_limit = 0;                    // bits that fit
+    double metadata_limit = 0;                    // most bits of metadata
     double word_bits = 1, metadata_width = 0, metadata_word_bits = 0;
     ActionEnergies data{};                        // per vector access
     ActionEnergies metadata{};                    // per access of the metadata's memory
@@ -67,9 +67,9 @@ struct SparseLevel {
 
 struct SparseDesign {
     Layer layer;                                  // the dense layer
-    Layer wires;                                  // the same, all energies 0 but those of interconnects
+    Layer wires;                                  // the dense layer with only the energies of interconnects
     std::vector<SparseLevel> levels;
-    std::vector<Representation> formats;          // [L][T]; no ranks: stored plainly
+    std::vector<Representation> formats;          // [L][T]; no ranks: stored uncompressed
     bool formatted = false, skips_instances = false, gates_computes = false, skips_computes = false;
     double computes = 0;                          // of the dense problem
     std::array<double, HAPPENINGS> compute_energy{};
@@ -85,16 +85,16 @@ struct SparseDesign {
 
 // ---- Loops, tiles and fiber trees of one mapping.
 
-constexpr int BOX_BLOCK = 8;          // points take a multiple of so many numbers, at most MOST_DIMS
+constexpr int BOX_BLOCK = 8;          // a box of points has a multiple of so many numbers, at most MOST_DIMS
 
 struct NestLoop {
     double bound;
-    int row;                          // of Nest::points: the box that this loop and all inside it span
+    int row;                          // row of Nest::points: the box that this loop and all loops inside it span
     std::uint8_t dim;
     bool spatial, on_y;
 };
 
-// The loops of a bound above 1, innermost first. The box of the n-th is row n + 1.
+// The loops of a bound above 1, innermost first. The box of loop n is row n + 1.
 struct Nest {
     std::vector<NestLoop> loops;
     std::vector<int> first;           // [L + 1]; the first loop of every level
@@ -105,8 +105,8 @@ struct Nest {
     int row_of(int level) const { return first[level + 1]; }  // of the box of a level's tile
 };
 
-// Visits the loops of a level of the mapping in one lane, innermost first: spatial ones along X, then along Y, where the
-// hardware has a fan-out; then temporal ones. Only those of the given dimensions, whatever their bounds.
+// Visits loops of a level of the mapping in one lane, innermost first: spatial loops (dimensions `across`) along X, then along Y,
+// if the hardware has a fan-out; then temporal loops (dimensions `over`). Loops of bound 1 are visited, too.
 template <typename Visit>
 inline void each_loop(const Layer& layer, const MappingPack& pack, int lane, int level, Dims across, Dims over, Visit visit) {
     const int dims = layer.dims;
@@ -123,7 +123,7 @@ inline void each_loop(const Layer& layer, const MappingPack& pack, int lane, int
         }
 }
 
-// Copies points. Blocks of a fixed size are moved faster than D numbers are.
+// Copies points. Blocks of a fixed size are copied faster than D numbers.
 inline void copy_points(const double* points, int width, double* into) {
     for (int i = 0; i < width; i += BOX_BLOCK) std::memcpy(into + i, points + i, BOX_BLOCK * sizeof *points);
 }
@@ -132,7 +132,7 @@ inline void copy_points(const double* points, int width, double* into) {
 struct FiberTree {
     int ranks = 0;
     double fibers[MOST_RANKS] = {};   // coordinates of a fiber
-    Box below[MOST_RANKS + 1] = {};   // boxes below each rank, and of the fiber of the outermost one
+    Box below[MOST_RANKS + 1] = {};   // boxes below each rank, and the box of the outermost rank's fiber
 };
 
 struct StoredTile {
@@ -150,16 +150,16 @@ struct MappedTiles {
     std::vector<StoredTile> tiles;    // [L][T]
 };
 
-// The tile of a data space in a box of points [D]; rows of banded tensors alone.
+// The tile of a data space in a box of points [D]; only banded tensors have rows.
 Box box_of(const SparseDesign& design, int tensor, const double* points);
 
-// Fills in loops, tiles and trees of the mapping in one lane; false where the formats do not suit the mapping, or a tensor
-// is kept nowhere.
+// Fills in loops, tiles and trees of the mapping in one lane; false where the formats do not fit the mapping, or no level keeps
+// a tensor.
 bool lay_sparse_tiles(const SparseDesign& design, const MappingPack& pack, const Tiles& dense, int lane, MappedTiles& into);
 
 // ---- Occupancies, savings, instances.
 
-// Units of one rank, expected or of one number of nonzeros.
+// Units of metadata and payload of one rank: expected numbers, or numbers at one occupancy.
 template <typename Number>
 struct RankUnits {
     Number metadata, payload;
@@ -167,30 +167,30 @@ struct RankUnits {
     static constexpr Number RankUnits::*EACH[] = {&RankUnits::metadata, &RankUnits::payload};
 };
 
-// The occupancy of one tile, and what follows from it alone.
+// The occupancy of one tile, and numbers that depend only on it.
 struct Occupancy {
     double used = 1, density = 1, nonzeros = 0;
     double metadata_units = 0;                    // of all ranks together
     double most_words = 0, most_bits = 0;         // at the largest occupancy: words, bits of metadata
-    double block_ratio = 1;                       // negative: Timeloop ends on an assertion about accesses to this tile
-    bool rejected = false;                        // Timeloop ends on this tile as such
-    RankUnits<double> units[MOST_RANKS] = {};     // expected ones of every rank
+    double block_ratio = 1;                       // negative: Timeloop aborts on an assertion about accesses to this tile
+    bool rejected = false;                        // whether Timeloop aborts on the tile itself
+    RankUnits<double> units[MOST_RANKS] = {};     // expected units of every rank
 };
 
-// A tile as far as its occupancy depends on it.
+// The properties of a tile on which its occupancy depends.
 struct TileShape {
-    int tensor, level;                            // the level tells the format
-    bool known_empty;                             // the parent sends no empty tiles
+    int tensor, level;                            // the level has the format
+    bool known_empty;                             // whether the parent sends no empty tiles
     Box box;
     const FiberTree* tree;
 };
 
-// Numbers of tensors that are of no fixed structure, kept as a search meets the same tiles again and again; and scratch of
-// the others.
+// Cached numbers of tensors whose distribution is not fixed, as a search meets the same tiles many times; and scratch for
+// tensors of fixed distributions.
 class Met {
 public:
     const Occupancy& occupancy(const SparseDesign& design, const TileShape& shape);
-    double empty(const SparseDesign& design, int tensor, const Box& box);  // negative where Timeloop ends on it
+    double empty(const SparseDesign& design, int tensor, const Box& box);  // negative where Timeloop aborts
     const Histogram& histogram(const SparseDesign& design, int tensor, const Box& box);
 
     struct {
@@ -208,8 +208,8 @@ private:
 struct Occupancies {
     Lanes used = 1.0, density = 1.0, nonzeros, metadata_units, most_words, most_bits, block_ratio = 1.0;
     unsigned rejected = 0;              // a bit for each lane
-    int ranks = 0;                      // of the format, 0 without one
-    Mask counted[MOST_RANKS];           // ranks that cost something
+    int ranks = 0;                      // ranks of the format, 0 without a format
+    Mask counted[MOST_RANKS];           // whether a rank has a cost
     RankUnits<Lanes> units[MOST_RANKS];
 
     void set(int lane, const Occupancy& one);
@@ -217,12 +217,12 @@ struct Occupancies {
 
 // Accesses to the tiles of one data space at one level that eight mappings save; a bit for each lane.
 struct Savings {
-    unsigned lanes = 0, gated = 0;    // in which accesses are saved, and gated, not skipped
-    bool spatial = false;             // instances are skipped, in all `lanes`; the accesses of the level itself stay
+    unsigned lanes = 0, gated = 0;    // lanes that save accesses, and lanes that gate instead of skip them
+    bool spatial = false;             // whether all `lanes` skip instances; the level's own accesses stay
     Lanes probability;
 };
 
-// Instances of one unit in use for one data space: most of them along X and Y, and how many on average.
+// Instances of one unit in use for one data space: the most along X and Y, and the average number.
 struct Instances {
     Lanes x, y, average;
 };
@@ -235,7 +235,7 @@ struct SparseTiles {
     std::vector<unsigned> kept;              // [L][T]; lanes that keep a tile, a bit each
     std::vector<Instances> instances;        // [L + 1][T]; the arithmetic first
 
-    // Instances of a unit in use on average, of the data space that needs most.
+    // Instances of a unit in use on average, for the data space that uses most.
     Lanes units(int unit, int tensors) const {
         Lanes most = 0.0;
         for (int t = 0; t < tensors; ++t) most = larger(most, instances[std::size_t(unit) * tensors + t].average);
@@ -243,37 +243,37 @@ struct SparseTiles {
     }
 };
 
-// Fills in the lanes whose mapping keeps the tile, a bit each; the numbers of others mean nothing.
+// Fills in the lanes whose mapping keeps the tile, a bit each; numbers of other lanes are undefined.
 void find_occupancies(const SparseDesign& design, const std::vector<MappedTiles>& mapped, Lanes words, int tensor, int level,
                       unsigned kept, Met& met, Occupancies& into);
 
-// The probability that a tile of this box holds no nonzero; negative where Timeloop ends on it.
+// The probability that a tile of this box holds no nonzero; negative where Timeloop aborts.
 inline double empty_share(const SparseDesign& design, int tensor, const Box& box, Met& met) {
     const DensityModel& model = design.models[tensor];
     return model.kind == DensityModel::FIXED ? model.empty(box) : met.empty(design, tensor, box);
 }
 
-// Adds the savings of one lane; false where a target is stored nowhere at the level or further out.
+// Adds the savings of one lane; false where neither the level nor a level further out stores a target.
 bool find_savings(const SparseDesign& design, const MappingPack& pack, SparseTiles& tiles, int lane, Met& met);
 
-// Fills in instances: all that a mapping spans, less those whose tiles are empty on average. Where the design skips some, in the
-// given lanes (a bit each), adds the savings of accesses that follow. Returns the lanes in which every unit has the instances that
-// are left, and one of arithmetic is.
+// Fills in instances: the instances that a mapping spans, minus those whose tiles are empty on average. If the design skips
+// instances, adds the resulting savings of accesses in the given lanes (a bit each). Returns the lanes in which every unit has
+// enough instances, and at least one arithmetic unit is in use.
 unsigned find_instances(const SparseDesign& design, const Workspace& dense, unsigned lanes, SparseTiles& tiles, Met& met);
 
 // ---- Accesses and cost.
 
-// Accesses of one kind, and those of the metadata of every rank that the format has.
+// Accesses of one kind: of data words, and of the metadata of every rank.
 struct AccessCounts {
     Counts words;
     RankUnits<Counts> units[MOST_RANKS];
 };
 
-// A tile's accesses: those that happen, part 0, and, at a level that saves some, those that it saves, part 1.
+// A tile's accesses: part 0 are the accesses that happen; part 1, at a level that saves accesses, the saved accesses.
 struct TileAccesses {
     AccessCounts of[ACCESSES][2];
-    unsigned saving;                  // lanes that save some, a bit each; without any there is no part 1
-    Mask gated;                       // lanes in which the accesses of part 1 are gated; in others they are skipped
+    unsigned saving;                  // lanes that save accesses, a bit each; 0: there is no part 1
+    Mask gated;                       // lanes in which the accesses of part 1 are gated; in other lanes they are skipped
     Counts compressions, decompressions;
 
     int parts() const { return saving ? 2 : 1; }
@@ -284,7 +284,7 @@ struct TileAccesses {
 };
 
 struct SparseCost {
-    Lanes cycles, energy;             // energy without that of interconnects, pJ
+    Lanes cycles, energy;             // pJ, without interconnects
     Mask legal;                       // lanes that Timeloop accepts
 };
 
@@ -292,7 +292,7 @@ struct SparseCost {
 struct CostWork {
     std::vector<TileAccesses> accesses;          // [L]; of one data space
     std::vector<Lanes> energies;                 // [L][T]; of all instances, without leakage
-    std::vector<Lanes> read, written, leaking;   // [L]; words per cycle that are asked for, instances that leak
+    std::vector<Lanes> read, written, leaking;   // [L]; demanded words per cycle; leaking instances
 
     explicit CostWork(const Layer& layer)
         : accesses(layer.levels), energies(std::size_t(layer.levels) * layer.tensors), read(layer.levels),
@@ -307,8 +307,8 @@ class SparseEvaluator {
 public:
     explicit SparseEvaluator(std::shared_ptr<const SparseDesign> design);
 
-    // Scores of the mappings that lie in `dense.pack`, a whole one; numbers of illegal ones are 0. Tiles and counts of a
-    // dense design are left in `dense`.
+    // Scores of the mappings in `dense.pack`, which has all orders (MappingPack::whole); numbers of illegal mappings are 0.
+    // Tiles and counts of the dense design are left in `dense`.
     void evaluate(Workspace& dense, Scores* scores);
 
 private:

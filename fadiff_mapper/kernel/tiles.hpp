@@ -9,8 +9,8 @@ namespace fadiff {
 
 // Scratch that every pack fills anew.
 struct Tiles {
-    std::vector<Lanes> below, across;                  // [L][D]; below a boundary (the tile of one receiver), and of all
-                                                       // its receivers together
+    std::vector<Lanes> below, across;                  // [L][D]; points below a boundary (the tile of one receiver), and of
+                                                       // all receivers together
     std::vector<Lanes> size, below_size, across_size;  // [L][T]; words of a level's tile and of these boxes
     std::vector<Lanes> fan;                            // [L]; receivers below one instance
     std::vector<Lanes> used_x, used_y;                 // [L + 1]; instances in use, entry 0: the arithmetic
@@ -52,7 +52,7 @@ struct FanOut {
     explicit FanOut(const Layer& layer);
 };
 
-// Fills in receivers and the grid of a fan-out whose factors, order and axes are known.
+// Fills in number of receivers and grid of a fan-out whose factors, order and axes are set.
 void measure(const Layer& layer, int level, FanOut& fan_out);
 
 // The loops of one lane.

@@ -1,6 +1,6 @@
 // Words that cross every boundary over the whole run, before levels that bypass a data space hand them outwards.
 //
-// Closed forms (those of model/access_counts.py) and the walk of sliding windows for eight mappings at once; receivers that differ in a dimension of a window are counted one by one.
+// Eight mappings at once, by closed forms (model/access_counts.py) and walks of windows; receivers of windows one by one.
 
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace fadiff {
 
-// Temporal loops that stand at one place of each lane's nest.
+// Temporal loops at one place of each lane's nest.
 struct Row {
-    Lanes bound, further;  // iterations; those of all loops further out together
-    Mask present;          // the loop runs more than once
+    Lanes bound, further;  // iterations of the loop; iterations of all loops further out together
+    Mask present;          // whether the loop runs more than once
 };
 
 // Traffic of eight mappings; scratch that every pack fills anew. Cells are [L][T].
@@ -23,14 +23,14 @@ struct Traffic {
     std::vector<std::uint8_t> counted;             // lanes whose receivers were counted one by one, one bit each
     std::vector<Tally> tally;                      // [L][T][LANES]; their kinds of transfer
 
-    std::vector<Lanes> visits;                     // [T]; iterations of the innermost loop so far that moves each lane's
-                                                   // tile, and of all loops further out
-    // What walks of windows go through: temporal loops, from the outermost inwards. Rows without a loop in any lane are
-    // left out, and levels that no walk has come to yet.
+    std::vector<Lanes> visits;                     // [T]; iterations of the innermost loop, of the loops taken so far, that
+                                                   // moves each lane's tile, and of all loops further out
+    // The temporal loops that walks of windows go through, from the outermost inwards, without rows that have no loop in any
+    // lane, and without levels that no walk has reached yet.
     std::vector<Row> rows;
-    int row_count = 0, rows_from = 0;              // rows; the innermost level that they hold
-    std::size_t ranks = 0;                         // of all windowed data spaces
-    std::vector<Lanes> steps;                      // [row][ranks of a windowed data space after the other]; move of each
+    int row_count = 0, rows_from = 0;              // number of rows; their innermost level
+    std::size_t ranks = 0;                         // ranks of all windowed data spaces
+    std::vector<Lanes> steps;                      // [row][ranks of all windowed data spaces]; move of each rank
     std::vector<Lanes> scratch;                    // [4][ranks]
     WindowWalk walk;
     Loops loops;
@@ -42,14 +42,14 @@ struct Traffic {
     explicit Traffic(const Layer& layer);
 };
 
-// Fills in `wanted`. `with_hops`: also the boundaries below which the data space is bypassed are counted in full; their
-// size matters to hops alone, since bypassing rescales their words.
+// Fills in `wanted`. `with_hops`: boundaries below which the data space is bypassed are counted in full, too; their words only
+// matter for hops, since bypassing rescales them.
 void count_demand(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, Traffic& traffic);
 
 // Lanes in which no fan-out has more than MOST_RECEIVERS, one bit each.
 unsigned lanes_countable(const Layer& layer, const Tiles& tiles);
 
-// Fills in the rest from `wanted`. Lanes outside `lanes` (one bit each) are left to the closed form.
+// Fills in all other fields from `wanted`. Lanes outside `lanes` (one bit each) only get the closed form.
 void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, unsigned lanes,
                     Traffic& traffic);
 

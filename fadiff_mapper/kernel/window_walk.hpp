@@ -1,22 +1,22 @@
 // Sliding windows in time, exactly as Timeloop walks them.
 //
-// Timeloop runs iterations 0 and 1 of every temporal loop and lets iteration 1 stand for all others. Each tile
+// Timeloop runs iterations 0 and 1 of every temporal loop; iteration 1 stands for all later iterations. Each tile
 // remembers its position and its last step v. A call that moves the tile by m delivers
 //
 //     nothing              where m = 0
 //     the new words only   where v is unset (then v = m) or m = v
 //     the whole tile       where m differs from v (then v is unset)
 //
-// The calls of loop l form the sequence S(l) = S(l - 1), then n - 1 times: step of loop l, S(l - 1). So a step of a
-// loop further out than the innermost one that moves the tile always follows a step of that innermost loop, whose move
-// v remembers; comparing the two moves is enough.
+// The calls of loop l form the sequence S(l) = S(l - 1), then n - 1 times: step of loop l, S(l - 1). Let i be the innermost
+// loop that moves the tile. A step of a loop further out always follows a step of loop i, whose move v remembers, so comparing
+// the two moves is enough.
 //
-// `compare_moves` is this rule and `overlap` the words that were there; two walks, and the bounds of proofs, call them.
-// `SlidingTile` asks once a loop: for eight mappings at once, of which the demand is wanted (`traffic.cpp`), and for one, of which
-// deliveries are told apart (`walk_held`), as its receivers are counted one by one. `ResidualWalk` asks call by call, as tiles of
-// last runs are smaller. `access_counts.demand` is the closed form where at most one loop moves a window, and
-// `smooth.window_steps` the differentiable one where several do. tests/model/test_sliding_window_walk.py holds the first to the
-// walk, and the walk to Timeloop's rule executed call by call; tests/model/test_closed_forms.py the second.
+// `compare_moves` is this rule, and `overlap` counts the words that stay; two walks, and the bounds of proofs, call them.
+// `SlidingTile` calls them once a loop: for the demand of eight mappings at once (`traffic.cpp`), and for the deliveries of one
+// mapping whose receivers are counted one by one (`walk_held`). `ResidualWalk` calls them call by call, as tiles of last runs are
+// smaller. `access_counts.demand` is the closed form where at most one loop moves a window, `smooth.window_steps` the
+// differentiable form where several loops do. tests/model/test_sliding_window_walk.py compares the first with the walk, and the
+// walk with Timeloop's rule executed call by call; tests/model/test_closed_forms.py compares the second.
 
 #pragma once
 
@@ -26,8 +26,8 @@
 
 namespace fadiff {
 
-// Move of a tile in one rank when a loop steps: one step ahead, less one step of every loop inside, which Timeloop leaves at
-// iteration 1. `inside`: steps of those loops together, to which this one is added.
+// Move of a tile in one rank when a loop steps: one step ahead, minus one step of every loop inside, which Timeloop leaves at
+// iteration 1. `inside`: the sum of the steps of the loops inside, to which this step is added.
 template <typename Number>
 Number move_ahead(Number step, Number& inside) {
     const Number move = step - inside;
@@ -35,14 +35,14 @@ Number move_ahead(Number step, Number& inside) {
     return move;
 }
 
-// How a call moves a tile. Without a move nothing is delivered; if the tile slides, its new words; else the whole tile.
+// The motion of a tile in a call. Without a move no word is delivered; if the tile slides, its new words; else the whole tile.
 template <typename Truth>
 struct Motion {
     Truth moves, slides;
 };
 
 // Compares the move m [R] of a call with the step v [R] that the tile remembers. `moved`: whether v is set; `present`: whether
-// there is such a call.
+// the call exists.
 template <typename Number, typename Truth>
 Motion<Truth> compare_moves(int ranks, const Number* m, const Number* v, Truth moved, Truth present) {
     Truth still = present, repeats = present;
@@ -54,7 +54,7 @@ Motion<Truth> compare_moves(int ranks, const Number* m, const Number* v, Truth m
     return {moves, slides};
 }
 
-// Words of a tile that were there before. `common`: points along a rank in both places of the tile, below 0 where they lie apart.
+// Words that stay in a tile. `common(rank)`: points along a rank that both positions of the tile share, below 0 if disjoint.
 template <typename Number, typename Common>
 Number overlap(int ranks, Common common) {
     Number words = 1.0;
@@ -67,13 +67,13 @@ Number overlap(int ranks, Common common) {
 template <typename Number, typename Truth>
 struct SlidingTile {
     int ranks;
-    const Number* extent;   // [R]; of the tile
-    Number words;           // of the tile
-    Number* first;          // [R]; move of the innermost loop that moves the tile, 0 before it has come
-    Truth moved;            // whether it has come
-    Number fresh;           // words that a step of it brings
+    const Number* extent;   // [R]; extents of the tile
+    Number words;           // words of the tile
+    Number* first;          // [R]; move of the innermost loop that moves the tile, 0 before the walk reaches this loop
+    Truth moved;            // whether the walk has reached it
+    Number fresh;           // new words of a step of this loop
 
-    // Words that a step of the next loop brings, which moves the tile by `move` [R]; 0 in mappings that have no such loop.
+    // Words that a step of the next loop delivers, which moves the tile by `move` [R]; 0 in mappings without such a loop.
     Number brought(const Number* move, Truth present) {
         const auto [moves, slides] = compare_moves(ranks, move, first, moved, present);
         const Truth begins = moves & !moved;
@@ -91,10 +91,10 @@ struct SlidingTile {
 struct WindowWalk {
     int ranks = 0;
     std::vector<double> extent;     // [R]; extent of the tile
-    std::vector<double> moves;      // [S][R]; move when the loop advances and the loops inside, which stood at
-                                    // iteration 1, start again
-    std::vector<double> repeated;   // [S]; words of a loop's steps that repeat the delivery before: only for these a
-                                    // receiver may find its words at a neighbour
+    std::vector<double> moves;      // [S][R]; move when the loop advances, and the loops inside return from iteration 1
+                                    // to 0
+    std::vector<double> repeated;   // [S]; words of a loop's steps that repeat the previous delivery: only then can a
+                                    // receiver find its words at a neighbour
     std::vector<double> inside, first;  // [R]; scratch
     double words = 0;               // words of the tile
 
@@ -104,12 +104,12 @@ struct WindowWalk {
 // Fills in extent, words and moves of the tile below a level for the loops of that level and further out.
 void start_walk(const Layer& layer, const DataSpace& space, const Loops& loops, const FanOut& fan_out, WindowWalk& walk);
 
-// Words of the calls that repeat no delivery, of a walk through `count` loops of `bound` iterations; fills in
-// `repeated`. With the sum of `repeated` the demand of a receiver.
+// Walks through `count` loops of `bound` iterations. Returns the words of the calls that repeat no delivery, and fills in
+// `repeated`; the demand of a receiver is their sum.
 double walk_held(const double* bound, int count, WindowWalk& walk);
 
-// The same for receivers that hold nothing: every iteration asks for the whole tile. All deliveries have the same
-// length, so that every call but the first repeats the one before.
+// As `walk_held`, for receivers that hold no words: every iteration demands the whole tile. All deliveries are equally long,
+// so every call but the first repeats the previous one.
 double walk_unheld(const double* bound, int count, WindowWalk& walk);
 
 }  // namespace fadiff

@@ -22,20 +22,20 @@ GROUPS = "fused groups"  # the row of a plan's trace in which each group is one 
 class TraceSlice:
     """A piece of work on one row of a trace."""
 
-    row: str  # what works, such as a compute unit
+    row: str  # the unit that works, such as a compute unit
     name: str
     category: str
     start: float  # microseconds
     length: float  # microseconds
-    details: Mapping[str, Any] = field(default_factory=dict)  # shown for the slice that is picked
+    details: Mapping[str, Any] = field(default_factory=dict)  # shown when a user selects the slice
 
 
 def trace_json(processes: Mapping[int, tuple[str, Sequence[TraceSlice]]], **about: str) -> str:
     """The text of a trace: number of a process -> its name and slices; `about` are sentences on the whole.
 
-    The slices of one row must not overlap. Perfetto drops those that do by a part of a nanosecond, its unit of time, so
-    that times are whole ones. Rows are threads, numbered on from the processes: Perfetto takes thread 0, and the one of
-    its process's number, for the process's main thread.
+    The slices of one row must not overlap. Times are rounded to whole nanoseconds, because Perfetto drops slices that
+    overlap by less. Rows are threads with numbers above those of the processes: Perfetto takes thread 0, and a thread
+    with its process's number, for the process's main thread.
     """
     events: list[dict[str, Any]] = []
     numbers = itertools.count(max(processes, default=0) + 1)
@@ -57,9 +57,9 @@ def trace_json(processes: Mapping[int, tuple[str, Sequence[TraceSlice]]], **abou
 def plan_trace(result: NetworkResult) -> str:
     """The trace of a plan: a row for the multiply-accumulators, each compute unit, and the fused groups.
 
-    Layers, groups and operators by themselves run one after the other, in the order of the network. Of a group every
-    layer and operator is one slice, though they take turns tile by tile: one after the other or, where the group works
-    side by side, each row from the group's begin on. Without a clock in the design a microsecond stands for a cycle.
+    Unfused layers, groups and operators run one after the other, in the order of the network. Each layer and operator
+    of a group is one slice, although they take turns tile by tile. These slices follow one another or, in a group whose
+    units work side by side, start together. Without a clock in the design a microsecond stands for a cycle.
     """
     spec, outermost = result.layers[0].result.spec, result.hardware.arch.levels[-1].name
     clock = cycle_seconds(spec.arch, spec.literal)

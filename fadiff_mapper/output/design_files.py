@@ -25,7 +25,7 @@ FRONT = "front"  # the subfolder with the architecture of every design of a fron
 
 
 def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
-    """The files of a run folder but its page, and those of each network.
+    """The files of a run folder, without its page and the folders of the networks.
 
     Yields:
         Folder, and its texts by file name: the folder "" with the best design's architecture, both tables and the run
@@ -50,7 +50,7 @@ def network_folders(result: DesignResult) -> tuple[str, ...]:
 
 
 def architecture_yaml(result: DesignResult, number: int, schema_folder: str) -> str:
-    """The architecture of design `number` of the front, counted from 1, below its parameters and its schema's place."""
+    """The architecture of design `number` of the front, from 1, below comments with its parameters and its schema."""
     outcome = result.front[number - 1]
     values = ", ".join(f"{name} {value}" for name, value in outcome.parameters.items())
     comment = "".join(letter if letter.isprintable() else " " for letter in f"{result.name}: {values}")
@@ -60,7 +60,7 @@ def architecture_yaml(result: DesignResult, number: int, schema_folder: str) -> 
 def design_json(result: DesignResult) -> str:
     """The run as JSON: space, options, front, final figures, history, versions.
 
-    All seconds are under `timing`: equal runs have equal files but for this key.
+    All seconds are under `timing`: the files of equal runs differ only in this key.
     """
     content = {
         "space": result.name, "size": result.space_size, "limits": result.limits, "metrics": list(result.metrics),

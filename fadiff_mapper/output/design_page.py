@@ -64,7 +64,7 @@ def draw_front(result: DesignResult) -> Drawing | None:
         shapes += [Rect(x.at(limit), TOP, RIGHT - x.at(limit), BOTTOM - TOP, "strip", f"beyond the limit of {limit:g}"),
                    upright_line(x.at(limit), TOP, BOTTOM, "edge"),
                    Label(x.at(limit) - 6, TOP + 12, f"limit {limit:g} mm²", "quiet", "end")]
-    border = least_of_both(feasible)    # of the designs that are beaten
+    border = least_of_both(feasible)    # border of the region of designs that are beaten
     stairs = "".join(f"H{x.at(outcome.area_mm2):.1f}V{y.at(outcome.edp):.1f}" for outcome in border[1:])
     shapes.append(Stroke(f"M{x.at(border[0].area_mm2):.1f} {TOP:.1f}V{y.at(border[0].edp):.1f}{stairs}H{RIGHT:.1f}",
                          "edge"))
@@ -179,10 +179,10 @@ def draw_levels(shares: Sequence[LevelShare]) -> Drawing:
 
 
 def parameter_worths(result: DesignResult) -> list[dict[str, Any]]:
-    """Every parameter of the best design: its name and value, and the designs with the values below and above.
+    """Every parameter of the best design: its name and value, and the designs with the next values below and above.
 
-    Each of these is None past the end of the values, or if it was not evaluated, for instance for its lower bound; else
-    the outcome, with its differences to the best design: EDP, empty where infeasible, and area, empty where unknown.
+    Such a design is None past the end of the values, or if it was not evaluated, for instance because of its bound.
+    Else it has its outcome, and its differences in EDP ("" if infeasible) and area ("" if unknown) to the best design.
     """
     known = {outcome.point: outcome for outcome in (*result.outcomes, *result.neighbours)}
     best = result.best
@@ -211,7 +211,7 @@ def design_html(result: DesignResult, folders: Sequence[str],
     """
     weighted = [(figures.weight, network) for figures, network in
                 zip(result.best.networks, result.mapped_networks, strict=True)] if result.mapped_networks else []
-    shown = result.front[:MOST_LISTED]    # for one metric: the designs best in EDP or area
+    shown = result.front[:MOST_LISTED]    # for one metric: the designs that no other beats in both EDP and area
     if len(result.metrics) == 1 and result.front:
         both = least_of_both([outcome for outcome in result.outcomes if outcome.feasible])
         shown = (result.best, *(outcome for outcome in both if outcome.point != result.best.point))[:MOST_LISTED]

@@ -84,9 +84,9 @@ def fitting(text: str, width: float) -> str:
     """A name in as few letters as fit into `width` pixels.
 
     Names of equal blocks differ by a number in their middle and by their last word, as in
-    `model.layers.7.self_attn.q_proj`. So the words before the last one shrink to their first letters, from the left and
-    only as far as needed, but keep their numbers: `m.l.7.self_attn.q_proj`. Next, words without a number are dropped,
-    at last letters in the middle of the last word.
+    `model.layers.7.self_attn.q_proj`. So words before the last one shrink to their first letters, from the left and as
+    far as needed, but keep their numbers: `m.l.7.self_attn.q_proj`. If this is too long, words without a number are
+    dropped, then letters in the middle of the last word.
     """
     most = max(3, int(width / LETTER))
     *front, last = re.split(r"(?<=[./])", text)

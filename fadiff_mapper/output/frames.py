@@ -1,4 +1,4 @@
-"""Results as pandas tables, a row for each of their parts; pandas is loaded here alone."""
+"""Results as pandas tables; only this module loads pandas."""
 
 from __future__ import annotations
 

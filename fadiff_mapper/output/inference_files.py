@@ -35,8 +35,8 @@ MOST_OPERATORS = 24  # operators in the table of the page; the CSV has all
 def inference_files(result: InferenceResult) -> dict[str, str]:
     """Name -> text of every file.
 
-    operators.csv has a row for each operator of each mapped step (all runs in all layers that are alike), tokens.csv
-    one for each generated token of each batch; trace.json shows the prefill and the last mapped step in time.
+    operators.csv has a row for each operator of each mapped step, with all its runs in layers of one kind. tokens.csv
+    has a row for each generated token of each batch. trace.json shows the prefill and the last mapped step in time.
     """
     return {
         "operators.csv": csv_text(COLUMNS, ([getattr(share, name) for name in COLUMNS] for share in result.operators)),
@@ -116,7 +116,7 @@ def _draw_curves(result: InferenceResult, curves: dict[int, list[tuple[int, floa
 
 
 def draw_bounds(result: InferenceResult) -> tuple[Drawing, list[tuple[str, str]]]:
-    """The share of time that each unit and memory bounds, a bar for each phase of each batch; and its legend."""
+    """A bar for each phase of each batch, with the share of time that each unit and memory bounds; and the legend."""
     rows = [(f"batch {outcome.batch}, {phase}", {
         bound: seconds for (own, bound), (seconds, _) in result.shares(outcome.batch, "phase", "bound").items()
         if own == phase and seconds}) for outcome in result.batches for phase in PHASES]

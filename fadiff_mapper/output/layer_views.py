@@ -1,4 +1,4 @@
-"""A mapped network layer by layer: every layer as planned beside the same layer unfused.
+"""A mapped network layer by layer: every layer in the plan, beside the same layer unfused.
 
 Drawings, tables of the page, and notebook figures take their numbers from these views. The shares of a plan's layers
 add up to the plan; numbers of a group are sums over all its repeats.
@@ -38,7 +38,7 @@ class LayerView:
     name: str  # of its node in the network
     op: str  # its operator
     bounds: str  # dimensions with bounds above 1, such as "M64 C32"
-    repeat: int  # how often it runs
+    repeat: int  # number of its runs
     macs: int  # multiply-accumulates of all runs
     group: int | None  # number of its fused group, counted from 1; None where unfused
     recomputed: int  # multiply-accumulates of the plan beyond `macs`, for recomputed halos

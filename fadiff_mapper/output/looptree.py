@@ -31,7 +31,7 @@ def rank_name(dim: str, index: int) -> str:
 
 
 def tensor_name(group: FusedGroup, index: int, space: str) -> str:
-    """LoopTree's tensor `<space>_<layer>` for a data space; an intermediate has its writer's name in both layers."""
+    """LoopTree's tensor `<space>_<layer>` for a data space; an intermediate has the name of its writer's output."""
     if index and group.links[index - 1].tensor == space:
         return f"{group.layers[index - 1].problem.output.name}_{index}"
     return f"{space}_{index + 1}"
@@ -52,8 +52,8 @@ def looptree_problem(group: FusedGroup) -> list[dict[str, Any]]:
     for index, problem in enumerate(layer.problem for layer in group.layers):
         spaces = []
         for space in problem.dataspaces:
-            # An intermediate has its reader's axes, from the first point that is no padding: its writer puts its
-            # dimensions into the reader's order.
+            # An intermediate has the axes of its reader, from the first point behind the padding; the writer's
+            # dimensions are put into this order.
             if index and group.links[index - 1].tensor == space.name:
                 link = group.links[index - 1]
                 axes = [affine(index, rank, max((link.padding.get(term.dimension, 0) for term in rank), default=0))
@@ -75,7 +75,7 @@ def looptree_problem(group: FusedGroup) -> list[dict[str, Any]]:
 
 
 def handed_on(link: FusedLink, rank: tuple[Term, ...]) -> list[str]:
-    """Dimensions of the writer's output that lead to a rank of the reader; several if an axis is flattened."""
+    """Dimensions of the writer's output that move a rank of the reader; several if an axis is flattened."""
     moving = {term.dimension for term in rank}
     return [own for own, theirs in link.dims.items() if theirs in moving]
 
@@ -131,7 +131,7 @@ def depth(loops: Sequence[TileLoop], stay: Stay) -> int:
 
 
 def trunk_stays(group: FusedGroup, index: int) -> dict[str, Stay]:
-    """Data spaces of a layer that survive a step, with their residency: operands, and intermediates on both sides."""
+    """Data spaces of a layer that outlast a step, with their residency: operands, its input and output intermediate."""
     stays = dict(group.layers[index].operands)
     if index:
         stays[group.links[index - 1].tensor] = group.links[index - 1].stay
@@ -158,8 +158,8 @@ def looptree_mapping(group: FusedGroup, hardware: Hardware) -> dict[str, Any]:
         return {"type": "spatial" if spatial else "temporal", "rank": rank_name(loop.dim, index),
                 "tile_shape": loop.tile}
 
-    # (loops above, target, tensor) of every tensor that survives a step of the shared loops: intermediates at their
-    # writer, and unfinished sums at every keeping level inside the outermost one
+    # (loops above, target, tensor) of every tensor that outlasts a step of the shared loops: intermediates at their
+    # writer, and unfinished sums at every level inside the outermost one that keeps them
     loops, count = group.loops, len(group.layers)
     trunk = [(depth(loops, stay), home_target(hardware, stay), tensor_name(group, index, space))
              for index in range(count) for space, stay in trunk_stays(group, index).items()
@@ -168,7 +168,7 @@ def looptree_mapping(group: FusedGroup, hardware: Hardware) -> dict[str, Any]:
     if sums and group.sums != hardware.arch.level_names()[-1]:
         layer = group.layers[-1]
         output, any_mapping = layer.problem.output.name, next(iter(layer.mappings.values()))
-        held = fused_mapping(hardware, group, count - 1, any_mapping)    # the same levels in all
+        held = fused_mapping(hardware, group, count - 1, any_mapping)    # the levels do not depend on the tile
         trunk += [(sums[0], target, tensor_name(group, count - 1, output))
                   for target, level in enumerate(stored_levels(hardware))
                   if target and output in held.levels[level].keep
@@ -227,18 +227,18 @@ def branches_by_shape(group: FusedGroup, hardware: Hardware, index: int) -> dict
     return branches
 
 
-# LoopTree keeps the words of a tensor that two steps of the loop directly above its storage node share, and forgets all
-# others. A tree has one loop nest per layer and keeps an intermediate in one level. LoopTree counts touched words,
-# while Timeloop's tiles also hold the words that a stride or dilation skips. Each generator below yields the departures
-# of a group from one of these rules.
+# LoopTree keeps the words of a tensor that two steps of the loop directly above its storage node share, and drops all
+# other words. A tree has one loop nest per layer and keeps an intermediate in one level. LoopTree counts touched words,
+# while Timeloop's tiles also hold the words that a stride or dilation skips. Each generator below yields the violations
+# of one of these rules by a group.
 
 MOST_SIDE_BY_SIDE = 2
 """Spatial loops per branch: `evaluate_fused` accepts two over the units of one level, which lie in a plane."""
 
 
 def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[str]:
-    """All reasons against writing a legal group as a tree, each a phrase with the layer's name; empty if there are
-    none.
+    """All reasons why a legal group cannot be written as a tree, each a phrase with the layer's name; empty if none.
+
 
     `alike`: whether tiles of different shapes of a layer must have the same loops.
     """
@@ -304,7 +304,7 @@ def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) 
     all inner loops.
     """
     def turned_over(space: DataSpace, branch: Branch) -> bool:
-        """Whether a loop of the branch, outside the tensor's node, moves between parts of it without overlap."""
+        """Whether a loop of the branch, outside the tensor's node, steps through disjoint parts of the tensor."""
         steady = {rank[0].dimension for rank in space.ranks if len(rank) == 1}
         kept = next((at for at, node in enumerate(branch) if isinstance(node, Kept) and space.name in node.spaces), 0)
         return any(isinstance(node, TreeLoop) and not node.spatial and node.dim in steady for node in branch[:kept])
@@ -395,7 +395,7 @@ FIRST_LINE = ("# An input of LoopTree (v4fused), with tags such as !Component: r
 
 
 def looptree_yaml(group: FusedGroup, hardware: Hardware, *, alike: bool = True) -> str:
-    """The document of `to_looptree` as YAML text; its first line names the readers, as the tags are LoopTree's."""
+    """The document of `to_looptree` as YAML text; its first line says which programs can read it."""
     return FIRST_LINE + dump(to_looptree(group, hardware, alike=alike))
 
 

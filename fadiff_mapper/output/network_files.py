@@ -30,12 +30,12 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
     """The plan as YAML text; `missing` folders are left out.
 
-    Key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates, and all that is
-    left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the part of either for residual and
-    other joined operands (groups read some on the chip) or, on a design with compute units, for operators without
-    multiply-accumulates by themselves, the saved part of the EDP, each unit's part in the plan and its operators, every
-    group with its tiles, their runs and the cost of a run, every layer outside groups with the reason, and every
-    distinct layer unfused.
+    Key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates, and the nodes that
+    are left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the part of both costs for residual
+    and other joined operands (groups read some on the chip) or, on a design with compute units, for unfused operators
+    without multiply-accumulates, the saved share of the EDP, the cost of each unit and of its operators, every group
+    with its tiles, their runs and the cost of a run, every layer outside groups with the reason, and every distinct
+    layer unfused.
     """
     layers, names = [], folder_names(result)
     for outcome in result.layers:
@@ -61,19 +61,19 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
 
 
 def _units(result: NetworkResult) -> dict[str, Any]:
-    """Cost of each compute unit in the plan, and of each operator there; nothing without units."""
+    """Cost of each compute unit in the plan, and of each operator on it; empty without units."""
     return {"units_cost": {unit: _reads(total) for unit, total in result.units().items()},
             "operators": [asdict(operator) for operator in result.operators]} if result.hardware.arch.units else {}
 
 
 def _besides(result: NetworkResult) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """What the network takes besides layers and groups: the name, and the cost in the plan and without fusion."""
+    """The cost of the network besides layers and groups: its name, its value in the plan, its value without fusion."""
     name = "operators" if result.hardware.arch.units else "joined_operands"
     return name, _reads(result.planned_joined), _reads(result.joined)
 
 
 def _proven(result: NetworkResult) -> dict[str, Any]:
-    """The proven largest share by which the plan can exceed the best plan of a set, and in words; null if unknown."""
+    """The proven gap: the most by which the plan exceeds the best plan of a set, as a share, and the set; else null."""
     return {"gap": result.gap, "lower_bound": result.bound,
             "gap_among": plans_among(result.options["fuse"]) if result.bound else None}
 
@@ -94,11 +94,11 @@ def tile_folder(number: int, name: str, shape: tuple[int, ...]) -> str:
     return f"groups/{number}/{name}." + "_".join(map(str, shape))
 
 
-LONGEST_NAME = 100  # bytes of a name in a folder's name: file systems allow 255, and a tile's extents take a part
+LONGEST_NAME = 100  # bytes of a name in a folder's name: file systems allow 255, tile extents included
 
 
 def safe_name(name: str) -> str:
-    """The name of a node or network for a folder: letters, digits, dot, dash and underscore, never `.` or `..`.
+    """A node's or network's name as a folder's name: letters, digits, dot, dash and underscore, never `.` or `..`.
 
     Long names are truncated.
     """
@@ -173,8 +173,8 @@ def _stay(stay: Stay) -> dict[str, Any]:
 def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
     """The folders of all mappings of a plan, so that each can be written before the next one is made.
 
-    The most useful come first: groups, then unfused layers by their share in energy and cycles, at last groups equal to
-    earlier ones.
+    The most useful folders come first: groups, then unfused layers by their share in energy and cycles, then groups
+    that equal earlier groups.
 
     Yields:
         Name of a folder, and a function for its texts by file name.
@@ -214,8 +214,8 @@ def plan_files(result: NetworkResult, missing: Container[str]) -> dict[str, str]
 
 
 def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str]:
-    """The group as `looptree.yaml`, with the loops of the largest tiles, or `looptree.txt` with the reasons against
-    it."""
+    """The group as `looptree.yaml`, with the loops of the largest tiles, or `looptree.txt` with the reasons why it
+    cannot be expressed."""
     def written() -> dict[str, str]:
         reasons = beyond_looptree(outcome.group, hardware, alike=False)
         if reasons:
@@ -268,7 +268,7 @@ def write_held(result: NetworkResult, folder: Path, over: Over = never) -> Netwo
         if missing:
             result = replace(result, status=f"{result.status}; there was no time to write {len(missing):,} of the "
                                             "folders of mappings")
-        plan = plan_files(result, frozenset(missing))  # made while the others go to disk
+        plan = plan_files(result, frozenset(missing))  # made while other folders are written
         for done in writing:
             done.result()
     write_files(folder, plan)           # last, as the plan names existing folders

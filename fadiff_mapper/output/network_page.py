@@ -67,7 +67,7 @@ def layer_part(result: NetworkResult, views: Sequence[LayerView], shown: Sequenc
     row per layer. Below the bar of the plan a fused layer has a pale bar of the same layer unfused.
     """
     names, outermost = component_names(result, views), result.hardware.arch.levels[-1].name
-    components = [(name, component_kind(names, outermost, name)) for name in names]     # as they are stacked
+    components = [(name, component_kind(names, outermost, name)) for name in names]     # in the order of the stack
     spaces = [(name, tint("space", k)) for k, name in enumerate(dataspace_names(views))]
     shares = [share for view in shown for share in (view.planned, view.unfused)]
     energy = unit_for((share.energy_pj for share in shares), ENERGY)    # fits the largest number, planned or not
@@ -124,8 +124,8 @@ NAME, OPERATOR, SHAPE, NUMBER, GROUP = 230.0, 130.0, 170.0, 110.0, 130.0  # widt
 
 
 def draw_graph(result: NetworkResult, views: Sequence[LayerView]) -> Drawing:
-    """The network as a graph in rows: one node with its numbers per row, every tensor a lane from its writer to
-    readers.
+    """The network as a graph in rows: a row for each node with its numbers, a lane for each tensor from its writer to
+    its readers.
 
     Nodes come in topological order, so all edges lead down; a lane belongs to one tensor at a time, so lines may cross
     but never overlap one another, a node or a text. Layers are filled dots, other operators rings; the layers of a
@@ -205,8 +205,8 @@ class ResidentBar:
     words: int  # its live words
     stay: Stay
     css_class: str
-    writer: int | None = None  # its layer, if no word outlasts the run of its last reader
-    reader: int = 0  # its last reader
+    writer: int | None = None  # number of the layer that writes it; None for operands, and if words outlast its readers
+    reader: int = 0  # number of the layer that reads it last
 
 
 def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[ResidentBar, ...]:
@@ -215,7 +215,7 @@ def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[ResidentBar, ...
     for index, (layer, steps) in enumerate(zip(group.layers, all_steps, strict=True)):
         spaces = layer.problem.dataspace_names()
         for name, stay in layer.operands.items():
-            if name in layer.shared:    # there already, for an earlier layer
+            if name in layer.shared:    # listed for an earlier layer
                 continue
             words = (layer.problem.tensor_size(space_of(layer.problem, name)) if name in layer.lasting
                      else operand_words(layer, name, group, steps))
@@ -276,10 +276,10 @@ def draw_schedule(group: FusedGroup, nodes: Sequence[str], number: int) -> Drawi
         instances = prod(number for *_, number in resident.stay.shares)
         where = f"each of {instances:,} instances of {resident.stay.level}" if instances > 1 else resident.stay.level
         text = f"{resident.words:,} words in {where}{how}"
-        if resident.writer is not None:     # no words for later steps: until its writer and its reader have run
+        if resident.writer is not None:     # no words for later steps: live from its writer to its last reader
             lives = [(step + resident.writer / len(nodes), step + (resident.reader + 1) / len(nodes))
                      for step in range(len(shown))]
-        else:                               # until a loop advances along which it is not kept
+        else:                               # live until a loop advances along which it is not kept
             lost = [k for k, loop in enumerate(group.loops) if loop.dim not in resident.stay.across]
             starts = [step for step in range(len(shown))
                       if not step or any(shown[step][k] != shown[step - 1][k] for k in lost)]
@@ -297,7 +297,7 @@ MEMORY = 132.0  # pixels of the height that stands for the whole of a memory
 
 
 def draw_memory(result: NetworkResult, views: Sequence[LayerView]) -> list[Drawing]:
-    """The words of each memory that can hold intermediates over the time of the plan, as a part of its room.
+    """For each memory that can hold intermediates, the occupied share of its words over the time of the plan.
 
     Layers run from left to right, as wide as their cycles; the steps of a group, in which its layers take turns, are
     drawn as one run of each layer. Memories without a limit are left out.
@@ -349,8 +349,8 @@ def draw_work(result: NetworkResult, views: Sequence[LayerView]) -> Drawing | No
 
 
 def unit_times(result: NetworkResult, views: Sequence[LayerView]) -> list[tuple[str, float]]:
-    """Cycles in a plan of the multiply-accumulators, for layers with all their stalls, and of each compute unit; none
-    on a design without compute units."""
+    """Cycles of the multiply-accumulators in a plan, stalls included, and of each compute unit; empty on a design
+    without compute units."""
     array = result.hardware.arch.arithmetic.name
     found = {name: float(total.cycles) for name, total in result.units().items()}
     if found:

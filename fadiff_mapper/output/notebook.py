@@ -26,7 +26,7 @@ METRICS = {"edp": "EDP (pJ * cycles)", "energy": "energy (pJ)", "delay": "cycles
 def finish(axes: Axes, title: str, x: str = "", y: str = "", names: Sequence[str] = ()) -> None:
     """Adds title, labels, names below the x axis at 0, 1, 2 and so on, and a legend of all labelled artists.
 
-    A dollar sign in a name begins no formula. The two sides of the frame without a scale are removed.
+    A dollar sign in a name is printed as it is. The two sides of the frame without a scale are removed.
     """
     if names:
         axes.set_xticks(range(len(names)), list(names), rotation=60, ha="right", parse_math=False)
@@ -92,7 +92,7 @@ def energy_parts(stats: Stats) -> dict[str, dict[str, float]]:
 
 
 PLANNED, ALONE = "#1b6ca8", "#b3b8bf"
-"""Colours of a layer as planned and unfused."""
+"""Colours of a layer in the plan, and unfused."""
 
 BAR = 0.4  # width of a bar; two bars and a gap make up one unit of the x axis
 

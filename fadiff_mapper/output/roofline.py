@@ -1,4 +1,4 @@
-"""The roofline of some work: multiply-accumulates in a time against those for a word of the outermost memory."""
+"""The roofline of some work: multiply-accumulates per time against multiply-accumulates per outermost word."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1080.0, 320.0, 92.0, 980.0, 22.0, 276.
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """Some work."""
+    """One piece of work, such as a layer or a fused group."""
 
     name: str
     macs: float  # multiply-accumulates
-    words: float  # words that the outermost memory reads and writes for these
-    time: float  # time that they take
+    words: float  # words that the outermost memory reads and writes for the work
+    time: float  # time of the work
     colour: str  # class of its dot
 
 
 def draw_roofline(points: Sequence[RooflinePoint], peak: float, bandwidth: float | None, per: str) -> Drawing | None:
-    """The work below the roof of array and memory; None where the memory is unlimited, or nothing is to be drawn.
+    """The work below the roof of array and memory; None where the memory is unlimited, or no point can be drawn.
 
     Args:
-        points: The work; without words, time or multiply-accumulates a point has no place.
+        points: The work; points without words, time or multiply-accumulates are left out.
         peak: Multiply-accumulates of the array in a unit of time.
         bandwidth: Words of the outermost memory, reads and writes together, in a unit of time; None is unlimited.
         per: The unit of time.

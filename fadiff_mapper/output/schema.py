@@ -39,26 +39,26 @@ TABLES: dict[str, Table] = {
     "model": language_model.MODEL,
     "design space": space.DESIGN_SPACE, "parameter": space.PARAMETER,
 }
-"""All tables by the names under which they refer to each other."""
+"""All tables by name; keys of one table refer to other tables by these names."""
 OPEN = ("attributes", "instance", "model")
-"""Tables with other keys beside their own: attributes for Accelergy, dimensions and coefficients of the shape, keys of
+"""Tables that accept other keys, too: attributes for Accelergy, dimensions and coefficients of the shape, keys of
 transformers."""
 UNTYPED = ("v0.4 node", "constraint", "directive", "model")
-"""Tables whose mappings have a type that decides which keys must be there; the schema leaves that to the reader."""
+"""Tables whose required keys depend on a type; only the readers check these, not the schema."""
 SECTIONS = {
     "arch": ("architecture", "arch"), "problem": ("problem",), "mapping": ("mapping",), "mapper": ("mapper",),
     "constraints": ("constraints", "architecture_constraints", "arch_constraints", "mapspace_constraints", "mapspace"),
     "sparse": ("sparse_optimizations",), "units": ("units",), "ERT": ("ERT",), "ART": ("ART",),
     "space": ("design_space",)}
-"""Kind of a file of Timeloop's -> the sections of which it must have one."""
+"""Kind of a Timeloop file -> sections, of which the file must have at least one."""
 OWN_SECTIONS = {"network": ("workload", "network"), "edges": ("network", "network of problems")}
-"""Kind of a file that shares no section with others -> its one section, and the table of that."""
+"""Kind of a file with a section of its own -> this section, and the table of its keys."""
 
 
 def json_schema(kind: str) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of one kind of file, in either dialect, as plain data.
 
-    It holds names and types of keys, one mapping by itself: whether the parts fit each other is left to the readers.
+    It states names and types of keys in each mapping. Only the readers check whether the parts fit each other.
 
     Args:
         kind: "arch", "problem", "mapping", "mapper", "constraints", "sparse", "units", "ERT", "ART", "space",
@@ -105,7 +105,7 @@ def schema_file(kind: str) -> dict[str, str]:
 
 
 def schema_line(kind: str, folder: str = "") -> str:
-    """The comment by which yaml-language-server finds the schema in a folder, by default the one of the file."""
+    """The comment by which yaml-language-server finds the schema in a folder, by default the folder of the file."""
     return f"# yaml-language-server: $schema={folder}{kind}.schema.json\n"
 
 
@@ -122,7 +122,7 @@ def _object(name: str, table: Table) -> dict[str, Any]:
 
 
 def _spellings(key: Key) -> list[str]:
-    """All spellings, old hyphenated ones that Timeloop rewrites among them."""
+    """All spellings of a key, with the old hyphenated ones that Timeloop rewrites."""
     return [*key.spellings, *(name.replace("_", "-") for name in key.spellings if name in REWRITTEN)]
 
 

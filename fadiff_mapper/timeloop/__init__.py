@@ -1,1 +1,1 @@
-"""Timeloop's programs: the real ones, where installed, run and compared with; launchers and calls in their place."""
+"""Timeloop's programs: runs of the real ones, comparisons with them, and launchers and calls that replace them."""

@@ -105,7 +105,7 @@ class OutputStats:
         return self.variables[key] if key in self.variables else getattr(self, key)
 
     def per_compute(self, key: str) -> Any:
-        """An attribute, or each value of one that is a dict, over the number of computes."""
+        """An attribute over the number of computes; of a dict, each value."""
         value = getattr(self, key)
         if isinstance(value, dict):
             return {name: part / self.computes for name, part in value.items()}
@@ -133,7 +133,7 @@ def output_stats(done: ProgramOutcome) -> OutputStats:
         computes_per_joule=stats.computes / energy if energy else inf)
 
 
-Log = str | os.PathLike[str] | TextIO | None  # output of a program's lines: a file, its name, or (None) standard output
+Log = str | os.PathLike[str] | TextIO | None  # place of a program's lines: a file, its name, or (None) standard output
 
 
 class CallFailed(FadiffError, RuntimeError):
@@ -198,7 +198,7 @@ def _call(program: str, specification: Specification, folder: Path, settings: Pr
         check_writable(folder)
         files = (*input_files(specification, folder, for_model=program == MODEL), *map(os.path.abspath, extra_files))
         with _log(log_to) as log:
-            if return_proc:  # as its launcher would start it
+            if return_proc:  # started as by its launcher
                 options = [f"--seed={settings.seed}"]
                 options += [f"--time-limit={settings.time_limit}"] if settings.time_limit is not None else []
                 options += ["--trusted"] if settings.trusted else []
@@ -212,7 +212,7 @@ def _call(program: str, specification: Specification, folder: Path, settings: Pr
     exact = output_stats(done)
     if not settings.trusted:
         return exact
-    try:  # as the front end itself reads the files; fails where all areas are 0, as it divides by their sum
+    try:  # the front end's own reader, which fails where all areas are 0, as it divides by their sum
         found = specification._parse_timeloop_output(str(folder), prefix=program)
     except Exception as error:
         raise CallFailed(f"Timeloop's front end cannot read the results in {folder}: {type(error).__name__}: "

@@ -1,6 +1,6 @@
 """The programs and libraries installed on this machine, with the features that each enables.
 
-The first libraries are needed to evaluate and to map; each of the others adds a feature.
+The first libraries are needed to evaluate and to map; each further library or program adds a feature.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ HEAD = 1024  # bytes of a file that are searched for the mark
 
 
 def find_real(name: str, search_path: str | None = None) -> Path | None:
-    """The absolute path of the first runnable program on a search path (None: PATH) but our launchers, or None."""
+    """The absolute path of the first program on a search path (None: PATH) that is no launcher of ours, or None."""
     for folder in (os.environ.get("PATH", "") if search_path is None else search_path).split(os.pathsep):
         candidate = Path(folder or ".") / name
         if candidate.is_file() and os.access(candidate, os.X_OK) and not is_launcher(candidate):

@@ -1,7 +1,7 @@
-"""Launchers under the names of Timeloop's programs: writing and removing them, and the program behind them.
+"""Launchers under the names of Timeloop's programs: writing and removing them, and the program that they start.
 
-The exit code of that program is 0 with files, else 1. Ctrl-C ends a search with the best mapping so far and 0, as in
-Timeloop; before the search, and the second time, it ends the program with 130.
+The exit code is 0 if the files were written, else 1. As in Timeloop, Ctrl-C ends a search with the best mapping so far
+and exit code 0; before the search, or a second time, it ends the program with 130.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CODE = "from fadiff_mapper.base.program_start import run_main; sys.exit(run_main
 
 def command(program: str, options: Sequence[str] = ()) -> list[str]:
     """The beginning of a command line: this interpreter, this package, options, program; the program's words follow."""
-    home = str(Path(__file__).resolve().parents[2])     # the interpreter finds an installed package
+    home = str(Path(__file__).resolve().parents[2])     # put on the module path, unless the package is installed
     first = [] if Path(home).name in ("site-packages", "dist-packages") else [home]
     # Python 3.10 has the working folder on its path, as an empty entry.
     return [*python_command(f"{json.dumps(first)} + [p for p in sys.path if p]", CODE), *options, program]
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("words", nargs=argparse.REMAINDER)
 
     def said(line: str) -> None:
-        """Prints a line at once; where that fails, as into `| head` or onto a full disk, the search goes on."""
+        """Prints a line at once; if this fails, as with `| head` or a full disk, the search goes on."""
         try:
             say(line, flush=True)
         except OSError as error:
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def work() -> int:
         options = parser.parse_args(arguments)
-        from fadiff_mapper.timeloop.programs import ProgramSettings, run  # after mistakes in the words
+        from fadiff_mapper.timeloop.programs import ProgramSettings, run  # loaded only for correct words
         settings = ProgramSettings(dict(os.environ), options.seed, options.time_limit, options.trusted)
         run(options.program, options.words, settings, said)
         return 0

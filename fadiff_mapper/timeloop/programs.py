@@ -28,11 +28,11 @@ from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.timeloop.find_programs import MAPPER, MODEL
 from fadiff_mapper.timeloop.run_model import CLEARED
 
-OWN_RESULT = "timeloop-mapper.map.yaml"  # no input for Timeloop, so that `*.yaml` works in a folder of results
+OWN_RESULT = "timeloop-mapper.map.yaml"  # ignored as input, so that `*.yaml` works in a folder of results
 
 
 def read_arguments(words: Sequence[str], folder: Path = Path(".")) -> tuple[list[str], Path]:
-    """Reads a command line as Timeloop does in a folder: the last `-o` counts, and its folder must exist.
+    """Reads a command line in a folder, as Timeloop does: the last `-o` counts, and its folder must exist.
 
     Returns the named files and the folder for the results. Raises FadiffError for an option that is unknown (Timeloop
     takes it for a file) or lacks its folder, and where no file is named.
@@ -71,7 +71,7 @@ def summary_line(stats: Stats) -> str:
 _OF_BOTH = ("stats.txt", "map.txt", "ERT.yaml", "ART.yaml", "ERT_summary.yaml", "ART_summary.yaml",
             "flattened_architecture.yaml", "accelergy.log", "map+stats.xml", "map.tensella.txt")
 LEFT_BEHIND = {MAPPER: (*_OF_BOTH, "map.yaml", "map.cpp", "orojenesis.csv"), MODEL: _OF_BOTH}
-"""Endings of the files of a run, Timeloop's or ours. Files of an earlier run must not pass for a new result."""
+"""Endings of the files of a run, Timeloop's or ours; files of an earlier run are removed, as they are not new."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ Say = Callable[[str], None]  # prints a line of Timeloop's programs
 
 def run(program: str, words: Sequence[str], settings: ProgramSettings, say: Say,
         folder: Path = Path(".")) -> ProgramOutcome:
-    """Runs one program by the words of its command line; its files are in the output folder afterwards, all or none.
+    """Runs one program by the words of its command line; afterwards the output folder has all its files or none.
 
     The run locks the folder from beginning to end; a second run fails before it changes anything. Results of an earlier
     run are removed first, so that no script takes them for new ones; results that are also input stay until new files
@@ -158,7 +158,7 @@ def run(program: str, words: Sequence[str], settings: ProgramSettings, say: Say,
         except Exception:
             remove()
             raise
-        for line in summary:    # a line that cannot be printed costs no result
+        for line in summary:    # the files are written, even if a line cannot be printed
             say(line)
         return outcome
 

@@ -42,7 +42,7 @@ def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
     file is missing or truncated.
     """
     text, xml = _whole(folder / STATS, STATS_END), _whole(folder / XML, "</engine>")
-    if "</boost_serialization>" not in xml:  # Timeloop never closes it
+    if "</boost_serialization>" not in xml:  # Timeloop leaves this element open
         xml += "</boost_serialization>"
     try:
         topology = ElementTree.fromstring(xml).find("engine/topology_")
@@ -205,7 +205,7 @@ SHOW_ALL = {"TIMELOOP_HIDE_INCONSEQUENTIAL_STATS": "0"}  # makes Timeloop also p
 INPUT = "input.yaml"  # the name of the input in the folder of a run
 MESSAGE = re.compile(r"ERROR|Assertion|what\(\)")  # lines of the output with the reason of a failed run
 SOURCE_FOLDER = re.compile(r"\S*/(?=\S+\.[ch]pp)")
-"""The folder of a source file's name in such a line: Timeloop's build folder, of no use to a reader."""
+"""The folder of a source file in such a line, Timeloop's build folder, which is dropped."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class ModelAnswer:
 
 
 class ModelKilled(FadiffError):
-    """Another process killed the program: on a full machine, usually for its memory."""
+    """The program was killed by another process, usually the system when memory runs out."""
 
 
 def run_text(text: str, dataspaces: Sequence[str], folder: Path, command: Sequence[str] = ("timeloop-model",), *,

@@ -35,7 +35,7 @@ WITH_LEAKAGE = ("energy_pj_total", "energy_pj")  # energies that contain leakage
 
 
 def compared(stats: Stats) -> dict[str, Any]:
-    """The statistics in the form of an answer, with the summary's energy and utilization not rounded."""
+    """The statistics in the form of Timeloop's answer, with energy and utilization of the summary not rounded."""
     exact = {"energy_uj": stats.energy_pj / 1e6, "utilization_percent": stats.utilization * 100}
     return stats.to_dict() | {"printed": stats.printed() | exact}
 
@@ -43,8 +43,8 @@ def compared(stats: Stats) -> dict[str, Any]:
 def differences(want: Any, ours: Any, name: str = "", path: str = "") -> Iterator[str]:
     """One line for every number of Timeloop's answer from which our evaluation differs, recursively.
 
-    Whole numbers must be equal, others to 1e-9, two-decimal prints to their two decimals. Levels, networks and data
-    spaces must be the same. Numbers of `ours` (see `compared`) that `want` lacks are ignored; `path` leads to the part.
+    Whole numbers must be equal, other numbers to 1e-9, two-decimal prints to two decimals. Levels, networks and data
+    spaces must be the same. Numbers of `ours` (see `compared`) that `want` lacks are ignored; `path` names the part.
     """
     if isinstance(ours, dict) and not isinstance(want, dict):
         # Densities without optimizations change no number, and Timeloop prints one number for all kinds.
@@ -85,7 +85,7 @@ class Verdict:
 
     program: Path  # the program that ran
     identity: str  # a name for its build
-    numbers: int  # how many numbers it gave; 0 where it rejected the mapping, failed, hung or left half a file
+    numbers: int  # count of its numbers; 0 where it rejected the mapping, failed, hung or left an incomplete file
     differences: tuple[str, ...]  # a line for each number that differs, or the reason why Timeloop gave no numbers
     limit: str = ""  # numbers that Timeloop cannot give, in words; "" where there are none
 
@@ -145,14 +145,14 @@ def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path | None = No
 SIZES = ("word_bits", "block_size", "cluster_size", "width", "entries", "depth", "memory_depth", "data_storage_depth",
          "sizeKB", "bandwidth", "read_bandwidth", "write_bandwidth", "shared_bandwidth", "addr_gen_energy",
          "min_utilization")
-"""Attributes of a memory that go by its words."""
+"""Attributes of a memory that depend on the width of its words."""
 
 
 def twin(spec: Spec, mapping: Mapping) -> tuple[Spec, bool]:
-    """A design without bits of tensors with equal counts of a mapping, and whether cycles and energies are equal, too.
+    """A design without bits of tensors that has equal counts, and whether it has equal cycles and energies, too.
 
-    They are where all that a level keeps has one width: its words have that width in the twin. Elsewhere its memories
-    have room for anything.
+    It has if all tensors that a level keeps have one width, at every level: words of the level get this width. Else
+    memories of the twin have room for anything, and only counts are equal.
     """
     layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, residuals=True)
     words = evaluation.counts.words
@@ -208,7 +208,7 @@ ANYTHING = 1 << 30  # words of a memory with room for anything
 
 
 def verify_plan(plan: NetworkResult, program: Path) -> Iterator[tuple[str, Verdict]]:
-    """Runs the real `timeloop-model` on all layers and tiles of a plan: name, "NAME (tile)" of a tile, comparison."""
+    """Runs the real `timeloop-model` on all layers and tiles of a plan; yields the name ("NAME (tile)") and verdict."""
     for layer in plan.layers:
         yield layer.nodes[0], verify(layer.spec, layer.mapping, layer.stats, program)
     for tile in (tile for group in plan.groups for tile in group.tiles):

@@ -8,7 +8,7 @@ from fadiff_mapper.workload.coverage import folded_in_words
 
 
 def print_inference(result: InferenceResult, written_to: str) -> None:
-    """Prints the numbers of every batch, what bounds its time, and all operations that are not counted."""
+    """Prints the numbers of every batch, the units and memories that bound its time, and operations without a cost."""
     out, rows = Screen(), []
     for outcome in result.batches:
         ends = outcome.further_token_s

@@ -98,7 +98,7 @@ MOST_LISTED = 8  # values of a parameter that are shown one by one
 
 
 def print_space(space: DesignSpace) -> None:
-    """Prints parameters, ties and limits of a space, the designs of all least and all greatest values, and the size.
+    """Prints parameters, ties and limits of a space, its smallest and its largest design, and the number of designs.
 
     Raises SpecError if a tie cannot be computed.
     """

@@ -89,7 +89,7 @@ SHOWN = 1e-6  # elasticities below this are left out of the table: they round to
 def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
     """Prints a finished run: the loop nest, its numbers, the lower bound, the sensitivities and every access count.
 
-    The bound is the stored one, because it depends on constraints that no run stores.
+    The bound is the stored one: it cannot be computed again, as a run does not store its constraints.
     """
     out = Screen()
     out.print(map_txt(run.spec, run.mapping, run.stats))

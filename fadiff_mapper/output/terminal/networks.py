@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def print_coverage(out: Screen, network: Workload, units: bool = False) -> None:
-    """Prints the understood part of a network and all that is left out, in red if that is much; `units` as for
+    """Prints the understood part of a network and the nodes that are left out, in red if these are many; `units` as for
     `coverage`."""
     found = coverage(network, units)
     for number, sentence in enumerate(found.sentences()):
@@ -43,11 +43,11 @@ def print_network(network: Workload, written_to: str) -> None:
     out.print(f"written to {written_to}")
 
 
-MOST_GROUPS = 100  # groups that are printed at most: longer tables take a second, and nobody reads them
+MOST_GROUPS = 100  # groups that are printed at most, as longer tables are slow and unreadable
 
 
 def group_loops(group: FusedGroup) -> str:
-    """The shared loops of a group, outermost first, and the tensors that stay on the chip from group to group."""
+    """The shared loops of a group, outermost first, and its tensors that stay on the chip between groups."""
     loops = " ".join(f"{loop.dim} in {loop.tile}" for loop in group.loops) or "none"
     masked = ", blocks that the mask hides left out" if group.skips else ""
     shared = f"{loops}, softmax in one pass{masked}" if group.one_pass else loops
@@ -58,8 +58,8 @@ def group_loops(group: FusedGroup) -> str:
 
 
 def print_plan(result: NetworkResult, written_to: str) -> None:
-    """Prints warnings, the fused groups and the part of the EDP that they save, all that is left out, and both
-    totals."""
+    """Prints warnings, the fused groups, the share of the EDP that they save, the nodes that are left out, and the
+    totals with and without fusion."""
     out, shown = Screen(), result.weightiest_groups(MOST_GROUPS)
     for warning in result.warnings:
         out.print(f"warning: {warning}")
