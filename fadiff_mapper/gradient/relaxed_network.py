@@ -124,7 +124,7 @@ class LinkTies:
 
 @dataclass(frozen=True)
 class RelaxedNetwork:
-    """Sites and ties, with the layers and links of a network that they stand for."""
+    """Sites and ties, and the site of each layer and the tie of each link of a network."""
 
     sites: tuple[LayerSite, ...]           # Layers with variables of their own, V of them
     ties: LinkTies                         # The links between them, E of them

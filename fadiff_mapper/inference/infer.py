@@ -220,7 +220,7 @@ class InferenceQuestion:
 
 
 def infer(question: InferenceQuestion) -> InferenceResult:
-    """Finds time and energy of an inference; errors are those of `api.infer`."""
+    """Finds time and energy of an inference; raises the errors of `api.infer`."""
     model, batch, prompt, generate = question.model, question.batch, question.prompt, question.generate
     _check(question)
     steps = [step if question.fold else replace(step, network=step.network.unfolded())
@@ -468,7 +468,7 @@ def cached_words(model: LanguageModel | TracedModel, batch: int, length: int) ->
 
 
 def weight_words(model: LanguageModel | TracedModel) -> int:
-    """Words of all weights: matrices of layers, those of all experts included, embedding and head."""
+    """Words of all weights: matrices of the layers, with all experts, embedding and head."""
     if isinstance(model, TracedModel):
         return model.weights
     words = model.vocabulary * model.width * (1 if model.tied else 2)

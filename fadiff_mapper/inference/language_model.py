@@ -28,7 +28,7 @@ class Latent:
     """Attention over latent vectors (DeepSeek): the extents of queries and of the cache of a token."""
 
     queries: int  # of the latent queries; 0 where queries are not compressed
-    cached: int  # of the latent vector that stands for keys and values
+    cached: int  # of the latent vector that replaces keys and values
     plain: int  # of a head without positions
     turned: int  # of a head with rotary positions, and of the key that all heads share
     value: int  # of a head's values

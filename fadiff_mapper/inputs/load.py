@@ -92,8 +92,8 @@ def load_layers(*names: str | os.PathLike[str], jinja_data: AnyMapping[str, Any]
         bits: As in `load`, in all problems.
 
     Returns:
-        The specs by unique names: that of the problem's file, with the folder's in front where several files have the
-        same name; "" where no file is a problem by itself.
+        The specs by unique names: the name of the problem's file, with the folder's name in front where several files
+        have the same name; "" where no file is a problem by itself.
 
     Raises:
         FadiffError: As in `load`.

@@ -34,8 +34,8 @@ def trace_json(processes: Mapping[int, tuple[str, Sequence[TraceSlice]]], **abou
     """The text of a trace: number of a process -> its name and slices; `about` are sentences on the whole.
 
     The slices of one row must not overlap. Times are rounded to whole nanoseconds, because Perfetto drops slices that
-    overlap by less. Rows are threads with numbers above those of the processes: Perfetto takes thread 0, and a thread
-    with its process's number, for the process's main thread.
+    overlap by less. Rows are threads, numbered from above the processes: Perfetto takes thread 0, and a thread with its
+    process's number, for the process's main thread.
     """
     events: list[dict[str, Any]] = []
     numbers = itertools.count(max(processes, default=0) + 1)

@@ -293,7 +293,7 @@ def draw_schedule(group: FusedGroup, nodes: Sequence[str], number: int) -> Drawi
     return Drawing(WIDTH, height, f"tile schedule of group {number}", tuple(shapes))
 
 
-MEMORY = 132.0  # pixels of the height that stands for the whole of a memory
+MEMORY = 132.0  # pixels of height for the whole of a memory
 
 
 def draw_memory(result: NetworkResult, views: Sequence[LayerView]) -> list[Drawing]:

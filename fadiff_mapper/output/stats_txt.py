@@ -48,8 +48,8 @@ def _lines(rows: Rows, width: int, indent: str = "    ") -> list[str]:
 def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
     """The paragraph on one storage level: its attributes, and accesses of every data space that it keeps.
 
-    Timeloop names some attributes differently for a sparse design. The price of a vector access of a dense design is
-    that of the most expensive action, per member of a cluster.
+    Timeloop names some attributes differently for a sparse design. A vector access of a dense design has the price of
+    its most expensive action, per member of a cluster.
     """
     level, found, sparse = spec.arch.levels[index], stats.levels[index], bool(stats.sections)
     data = ("Data storage size", "Data word bits", "Data block size", "Effective data storage size")

@@ -19,7 +19,7 @@ class LoopConstraint:
     # The outermost loops in order, innermost first, so that the last entry is the outermost loop. Dimensions named in
     # neither lie between, in any order.
     outer: tuple[str, ...] = ()
-    # Leading entries of the full spatial permutation that lie on X, with those of factor 1; None: open, or temporal.
+    # Leading entries of the full spatial permutation that lie on X, also of factor 1; None: open, or temporal.
     split: int | None = None
     # Data spaces that the level is sent anew on every call (temporal), or sends to each receiver separately (spatial).
     no_reuse: frozenset[str] = frozenset()

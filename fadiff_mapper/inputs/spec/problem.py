@@ -48,7 +48,7 @@ class Bits:
     bits: int  # bits of an element
     scale: int = 0  # bits of the scale factor that a block of elements shares
     per: int = 1  # elements of such a block
-    partial: int | None = None  # bits of a partial sum; None: those of a word of the level, at least an element's
+    partial: int | None = None  # bits of a partial sum; None: a word of the level, or an element's bits if more
 
     @property
     def element(self) -> Fraction:

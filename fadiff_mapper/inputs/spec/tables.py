@@ -187,7 +187,7 @@ def unpriced(arch: Architecture, tables: Tables) -> dict[str, list[str]]:
 
 
 def missing_actions(arch: Architecture, tables: Tables) -> list[str]:
-    """Actions that the ERT does not price, those of multicasts included; none where there is no ERT.
+    """Actions that the ERT does not price, also of multicasts; empty where there is no ERT.
 
     Returns a phrase per component, such as `"Buffer" (fill, update)`, innermost level first.
     """

@@ -1,4 +1,4 @@
-"""The place of input, and complaints about what stands there.
+"""Places in the input, and errors and warnings about input at a place.
 
 A mistake is an error of one line, with file, line and YAML path. Input that Timeloop ignores or puts up with is an
 error for a strict reader, a warning for a lenient one.
