@@ -480,7 +480,7 @@ V04_DOCUMENT = table(
     ("mapping", LIST, None, "a mapping, as the first other key with this word"),
     ("mapspace", table_of("map space"), None, "kind of the map space"),
     ("mapper", table_of("mapper"), None, "the search"),
-    ("sparse_optimizations", table_of("sparse optimizations"), None, "treatment of zeros, besides the entries of nodes"),
+    ("sparse_optimizations", table_of("sparse optimizations"), None, "treatment of zeros, besides the nodes' entries"),
     ("ERT", table_of("ERT"), None, "energies"), ("ART", table_of("ART"), None, "areas"),
     ("layout", ANY, None, "not modelled"), ("design_space", ANY, None, "read by the command `design`"))
 """The sections of a v0.4 document."""
