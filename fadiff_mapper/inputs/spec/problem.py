@@ -93,13 +93,8 @@ class DataSpace:
 
 
 RankWindow = tuple[str, tuple[int, ...], int, tuple[int, ...]]
-"""A rank of a data space as one of its dimensions sees it: the data space's name, the extents of the rank's terms,
-ascending, the dimension's own coefficient, and the coefficients of all terms, ascending."""
-=======
-RankWindow = tuple[str, tuple[int, ...], tuple[int, ...]]
-"""A rank: name of its data space, bounds of the dimensions of its terms, coefficients of its terms, both ascending."""
-"""A rank as one of its dimensions sees it: name of its data space, bounds of the dimensions of its terms, ascending, the
-dimension's own coefficient, coefficients of all terms, ascending."""
+"""A rank as one of its dimensions sees it: name of its data space, bounds of the dimensions of its terms (ascending),
+the dimension's own coefficient, coefficients of all terms (ascending)."""
 
 
 @dataclass(frozen=True)
