@@ -141,11 +141,11 @@ class LeastGroup:
     # bound on one run of a single layer without lasting tensors, and the most that these save in all runs
     with_words: tuple[LeastLayer, OperatingPoint] | None = None
     operators: OperatingPoint = NOTHING     # between its layers, on compute units
-    parts: Callable[[], GroupBound | None] = lambda: None   # makes the bound by parts; None: not available
+    make_bound: Callable[[], GroupBound | None] = lambda: None   # makes the bound by parts; None: not available
     bound: GroupBound | None = None
     # least prices of point and bound by prices per pJ and per cycle, until the bound is raised
     lowest: dict[tuple[float, float], float] = field(default_factory=dict)
-    ended: bool = False     # whether `parts` gave no bound
+    ended: bool = False     # whether `make_bound` gave none
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price at prices per pJ and per cycle; infinite where no group fits.
@@ -185,7 +185,7 @@ class LeastGroup:
         bounded in parts."""
         if not self.bound:
             self.lowest.clear()
-            self.bound = self.parts()
+            self.bound = self.make_bound()
             self.ended = self.bound is None
             return int(not self.ended)
         goal -= energy * self.operators.energy_pj
@@ -429,7 +429,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
                     cycles=max(alone[name].cycles, (point.cycles + words.cycles) / repeats[name])), words
         # the bound by parts counts an element as a word, in all steps
         if all(len(each) == 1 for each in homed) and not packed and masked.keys().isdisjoint(segment.nodes):
-            least.parts = partial(divided, hardware, segment, [layer for layer, in homed], costs, known, own)
+            least.make_bound = partial(group_bound, hardware, segment, [layer for layer, in homed], costs, known, own)
         return least
 
     def credit(segment: Segment) -> OperatingPoint:
@@ -620,8 +620,8 @@ def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:
                         least_in_steps(task.layer, task.space, home, output in handed))
 
 
-def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup], costs: WordCosts,
-            known: KnownLeast, residents: Residents) -> GroupBound | None:
+def group_bound(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup], costs: WordCosts,
+                known: KnownLeast, residents: Residents) -> GroupBound | None:
     """The bound on a segment's groups that branch and bound can divide; None where only the single point is known.
 
     Args:

@@ -116,7 +116,7 @@ def test_no_group_of_whole_words_is_below_its_bound(name: str, design: str) -> N
     bits = {"Weights": 8, "Inputs": 8, "Outputs": {"bits": 8, "partial": 32}}
     run, random = bounded_run(load_network(f"bundled:networks/{name}", bits=bits), design), Random(5)
     least = least_of(run.workload, run.hardware, run.results, run.segments)
-    assert least and any(step.least.parts() for step in least.steps if isinstance(step.least, LeastGroup))
+    assert least and any(step.least.make_bound() for step in least.steps if isinstance(step.least, LeastGroup))
     short = [segment for segment in run.segments if len(segment.nodes) < 5]
     memory, compared = TileMemory(), 0
     while compared < 12:
@@ -186,7 +186,7 @@ def test_no_part_of_groups_is_above_a_group_in_it(network: str, design: str, rou
         for segment, group, point in drawn_points(random, run, short, memory):
             step, last = plain_step(least, segment.nodes), run.by_node[segment.nodes[-1]].spec
             assert isinstance(step.least, LeastGroup)
-            bound = step.least.parts()
+            bound = step.least.make_bound()
             if not bound or any(level.name == group.sums and segment.problems[-1].output.name in here.bypass
                                 for level, here in zip(last.arch.levels, last.constraints.levels, strict=True)):
                 continue    # sums rest in a level only where the constraints let it keep them
@@ -490,7 +490,7 @@ def test_points_computed_again_are_no_work_in_full_tiles(tile: int, tmp_path: Pa
     assert least
     group = plain_step(least, segment.nodes).least
     assert isinstance(group, LeastGroup)
-    bound, again = group.parts(), Stay(homes(run.hardware)[0], frozenset())
+    bound, again = group.make_bound(), Stay(homes(run.hardware)[0], frozenset())
     fused = FusedGroup(tuple(FusedLayer(problem, {}) for problem in segment.problems),
                        (segment.links[0].staying(again),), (TileLoop("P", tile),))
     (_, mapped, point), = exact_points(run, [(segment, fused)], TileMemory(), compared=True)
@@ -518,7 +518,7 @@ def made_bounds(run: PlanningRun, monkeypatch: pytest.MonkeyPatch) -> Iterator[t
     least = least_of(run.workload, run.hardware, run.results, run.segments)
     groups = {id(step.least): step.least for step in least.steps if isinstance(step.least, LeastGroup)}
     for group in groups.values():
-        group.bound = group.parts()
+        group.bound = group.make_bound()
         if group.bound and group.segment.links:
             yield group, given[-1]
 
