@@ -341,6 +341,8 @@ def _values_of_section(reader: Reader) -> Sequence[Value]:
     if len(given) != 1:
         raise reader.node.where.error(f"found {' and '.join(given) or 'no values'}", FORMS)
     if given != ["range"]:
+        if "step" in reader.node:
+            raise reader.at("step").error('found "step" without "range"', FORMS)
         check: Check[Sequence[Value]] = _listed_values if given == ["values"] else _powers_of_two
         return reader.read(given[0], REQUIRED, check=check)  # type: ignore[no-any-return]
     low, high = reader.read("range", REQUIRED, check=_bounds)

@@ -100,6 +100,12 @@ static void list_operands(const FusedLayer& layer, const LoopCut* small, const L
     found.resize(count);
 }
 
+// Whether a loop leaves a layer one tile of one size. Where padding leaves steps without work, a single step may count as least.
+static Mask in_one_tile(const LoopCut& small, const LoopCut& large, const LoopCut& last_large) {
+    return (small.steps == 1.0) & (large.steps == 1.0) & (small.first == large.first)
+        & ((large.uneven == 0.0) | (last_large.steps == 1.0));
+}
+
 // Finds for each share of the units at work how many rows, columns, summands and groups lie side by side at least.
 static void find_side_by_side(ProductUnits& units) {
     for (std::size_t share = 0; share < SHARES; ++share)
@@ -458,7 +464,7 @@ struct Streamed {
         for (int loop = 0; loop < cuts.loops; ++loop) {
             const LoopCut &most = cuts.largest(index)[loop], &fewest = cuts.smallest(index)[loop];
             if (most.dim >= 0 && product.kind[most.dim] == product.slider)
-                uncut = uncut & (most.steps == 1.0) & (fewest.steps == 1.0) & (most.first == fewest.first);
+                uncut = uncut & in_one_tile(fewest, most, cuts.largest(int(cuts.large.size()) / cuts.loops - 1)[loop]);
             if (most.dim >= 0 && product.kind[most.dim] < SUMMANDS) single = single & (most.first == fewest.first);
         }
         single = single & used;
@@ -579,7 +585,7 @@ static Lanes full_part(const FusedLayer& layer, const FusedLayer& last, const Lo
         if (cut.dim < 0 || !among(cut.dim)) continue;
         const Lanes steps = floor(last.bounds[last_large[loop].dim] / last_large[loop].largest());
         const Mask alike = (cut.first == cut.usual()) & (cut.uneven == 0.0);
-        const Mask single = (small[loop].steps == 1.0) & (cut.steps == 1.0) & (small[loop].first == cut.first);
+        const Mask single = in_one_tile(small[loop], cut, last_large[loop]);
         const Lanes points = larger(cut.points, small[loop].points);    // with those that are computed again
         part *= select(single, 1, where(alike, smaller(steps * small[loop].first / points, 1.0)));
     }
@@ -796,7 +802,7 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
         const Lanes spilled = order.spilled ? back : Lanes(0);
         Lanes with_any = 0;     // words from the outermost level with any units at work, or those that come in for certain
         // whether steps that take in and give words in other proportions than they compute may differ in their units
-        const Mask mixed = (rounds > 1.0) & !(full > 0.5) & !(even > 0.5) & mask_of(ends);
+        const Mask mixed = (rounds > 1.0) & !(full > 0.5) & mask_of(ends);
         for (std::size_t share = 0; share < found[index].size(); ++share) {
             std::pair<Lanes, Lanes> words{0, 0};    // from the outermost level: all, and those that come in for certain
             Lanes cycles = larger(own.cycles, work);
@@ -805,7 +811,7 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
                 if (mixed.any())
                     words.first = select(mixed, product_words(space.stays, least, SHARES - 1, full, even).first, words.first);
                 // in tiles where blocks need not divide the lines, any units may be at work
-                const Lanes known = select(full > 0.5, full, select(even > 0.5, even, where(!mixed, Lanes(1))));
+                const Lanes known = select(full > 0.5, full, where(!mixed, select(even > 0.5, even, 1)));
                 const Lanes slower = known / AT_WORK[share] + (1 - known);
                 cycles = larger(cycles, own.units.computes / own.units.most * slower);
             } else {

@@ -26,7 +26,10 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
     const double extent = segment.layers[index].bounds[cut.dim];
     cut.again = after.again || slide.span > slide.stride || slide.shrink != 1 || slide.block != 1;
     cut.first = smaller(reach(slide, after.first) - slide.ahead, extent);
-    const Lanes later = smaller(reach(slide, after.usual()), extent);
+    // a bound may count a single step where padding leaves others without work: the largest tile is any of them
+    const Lanes tile = least ? select((after.steps > 1.0) | !(after.ahead + after.behind > 0.0), after.usual(),
+                                      larger(after.first, after.later)) : after.usual();
+    const Lanes later = smaller(reach(slide, tile), extent);
     const Lanes stop = reach(slide, after.distinct) - slide.ahead;    // with padding behind the last point
     const Lanes whole = smaller(stop, extent), behind = stop - whole;
     cut.advance = slide.advance * after.advance;

@@ -137,7 +137,8 @@ def reference() -> str:
         "Every key that is read, in both dialects; a null counts as absent. Numbers may be text such as `1e-9`,",
         "in v0.4 also expressions. `python docs/make_keys.py` writes this page from the tables that the readers read.",
         "`output/schema.py:json_schema` gives the JSON Schema of a file."]
-    others = {"attributes": "Others are kept for Accelergy.", "instance": "Dimensions and coefficients have theirs."}
+    others = {"attributes": "Others are kept for Accelergy.", "instance": "Dimensions and coefficients have theirs.",
+              "model": "Others are accepted where they bear on no cost."}
     for name, table in TABLES.items():
         lines += ["", f"## {name}", "", *([others[name], ""] if name in others else []),
                   "| key | accepts | default | meaning |", "|---|---|---|---|"]

@@ -48,6 +48,7 @@ MISTAKES = {
     "custom functions": ([], "globals: {expression_custom_functions: [f.py]}", "call no code from files"),
     "environment": ([], "globals: {environment_variables: {TIMELOOP_X: 1}}", "it can change results"),
     "unknown section": ([], "maper: {}", 'unknown key "maper" (did you mean "mapper"?)'),
+    "two mappings": ([], "mapping: []\nmy_mapping: []", 'found "my_mapping" besides "mapping"; accepted: one mapping'),
     "version": ([], "variables: {version: 0.3}", "found version 0.3; accepted: 0.4"),
     "unknown dimension": ([buffer(more="constraints: {temporal: {factors: [R=1]}}")], "", 'unknown dimension "R"'),
     "unknown data space": ([buffer(more="constraints: {dataspace: {keep: [ZZ]}}")], "", 'unknown data space "ZZ"'),

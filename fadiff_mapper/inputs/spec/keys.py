@@ -233,6 +233,7 @@ MEMORY = LEVEL | table(
     ("metadata_datawidth metadata_word_bits", whole(0), 0, "bits of a unit of metadata"),
     ("metadata_storage_width metadata_width", whole(0), 0, "bits of an access of the memory for metadata"),
     ("metadata_storage_depth metadata_depth", whole(0), 0, "capacity of the memory for metadata in accesses"),
+    ("has_power_gating", ANY, False, "v0.4: whether a unit of power gating begins at the next level inwards"),
     ("cluster_area", real(), 0.0, "um^2 of a cluster where no ART gives any"))
 ARITHMETIC = LEVEL | table(
     ("word_bits datawidth", WORD_BITS, 16, "bits of an operand"),
@@ -477,7 +478,7 @@ V04_DOCUMENT = table(
     ("problem", table_of("problem"), REQUIRED, "the layer"),
     ("constraints", ANY, None, "constraints on the map space; also any other key that contains this word"),
     ("components", ANY, None, "classes of compound components; also any other key that contains this word"),
-    ("mapping", LIST, None, "a mapping, as the first other key with this word"),
+    ("mapping", LIST, None, "a mapping; the key may have other words around this one"),
     ("mapspace", table_of("map space"), None, "kind of the map space"),
     ("mapper", table_of("mapper"), None, "the search"),
     ("sparse_optimizations", table_of("sparse optimizations"), None, "treatment of zeros, besides the nodes' entries"),

@@ -39,7 +39,9 @@ def translate(document: Map, leniency: Leniency = STRICT) -> tuple[Map, ReadProb
     """
     sections = nodes.without_ignored(document)
     named = {part: [key for key in map(str, sections) if part in key] for part in (CONSTRAINTS, COMPONENTS, MAPPING)}
-    named[MAPPING] = [key for key in named[MAPPING] if CONSTRAINTS not in key and COMPONENTS not in key][:1]
+    named[MAPPING] = [key for key in named[MAPPING] if CONSTRAINTS not in key and COMPONENTS not in key]
+    for second in named[MAPPING][1:]:
+        raise sections.at(second).error(f'found "{second}" besides "{named[MAPPING][0]}"', "one mapping")
     reader = Reader(sections, keys.V04_DOCUMENT | {
         key: replace(keys.V04_DOCUMENT[part], spellings=(key,)) for part, found in named.items() for key in found})
     shared = _globals(reader)
@@ -167,7 +169,9 @@ def _globals(reader: Reader) -> Map | None:
     if node is None:
         return None
     inner = Reader(nodes.without_ignored(node), keys.GLOBALS)
-    _, files, _, variables = map(inner.read, keys.GLOBALS)
+    inner.read("version")
+    inner.read("accelergy_plug_ins")
+    files, variables = inner.read("expression_custom_functions"), inner.read("environment_variables")
     if files:
         raise inner.at("expression_custom_functions").error(
             f'"expression_custom_functions" is not supported: expressions call no code from files ({listed(files)})',

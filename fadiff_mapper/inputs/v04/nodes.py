@@ -97,7 +97,8 @@ class BranchNode:
 def read_tree(architecture: Map, names: Names) -> BranchNode:
     """Reads the tree of an architecture, a section with a list under `nodes`; expressions can use the names."""
     reader = Reader(without_ignored(architecture), V04_ARCHITECTURE)
-    _, written = map(reader.read, V04_ARCHITECTURE)
+    reader.read("version")
+    written = reader.read("nodes")
     named = {name: node for name, _, node in named_nodes(architecture)}
     nodes, _ = _read_nodes(written, {**names, **named}, "!Hierarchical")
     reader.finish(" in the architecture")

@@ -53,7 +53,7 @@ def read_folder(folder: Path) -> Workload:
         files = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.name != EDGES)
         layers = {path.stem: (_read(path, 1), Where(str(path))) for path in files}
     for reader in readers(items or Seq(where=where), LAYER):
-        own, file, repeat = map(reader.read, LAYER)
+        own, file, repeat = reader.read("name"), reader.read("problem"), reader.read("repeat")
         if own in layers:
             raise reader.at("name").error(f'there are two layers called "{own}"')
         if Path(file).name != file or not (folder / file).exists():

@@ -151,6 +151,7 @@ def test_a_limit_given_besides_takes_the_place_of_the_files(tmp_path: Path) -> N
      ("found [1, 1000000000000000019884624838656]; accepted: whole numbers of at most 9007199254740992",)),
     ("a: {path: PE.spatial.meshX, range: [4, 8], step: 0}", ("found 0; accepted: a number > 0",)),
     ("a: {path: PE.spatial.meshX, range: [4, 8]}", ('the key "step" is missing',)),
+    ("a: {path: PE.spatial.meshX, values: [4, 8], step: 2}", ('found "step" without "range"',)),
     ("a: {path: PE.spatial.meshX, values: [4, four]}", ("found numbers and words",)),
     ("a: {path: PE.spatial.meshX, values: [4, 4]}", ("found 4 twice",)),
     ("a: {path: PE.spatial.meshX, values: [true]}", ("found a boolean",)),
