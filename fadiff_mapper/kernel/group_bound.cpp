@@ -53,9 +53,9 @@ struct Cuts {
 }  // namespace
 
 // The residencies of an operand: in no step, or from one step to the next along more and more of the loops whose steps share
-// words of it, through its window or as they compute the same points, the innermost first. In an open order each of the loops may be the innermost one. `brought`: whether an
-// earlier layer may have brought it, so that it is there in a tile's room; `only`: the number of the only one to list, from 1
-// on, or 0; `last`: the smallest cuts of the last layer.
+// words of it, through its window or as they compute the same points, the innermost first. In an open order each of the loops may
+// be the innermost one. `brought`: whether an earlier layer may have brought it, so that it is there in a tile's room; `only`: the
+// number of the only one to list, from 1 on, or 0; `last`: the smallest cuts of the last layer.
 static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* small, const LoopCut* large,
                          const LoopCut* last, int loops, bool open, bool brought, int only, std::vector<Choice>& found) {
     found.clear();
@@ -614,7 +614,8 @@ static void certain_tiles(const FusedSegment& segment, int loop, Cuts& cuts) {
         cut.later = select(inside, cut.later, smaller(cut.later, cut.first));
         Lanes& differing = resized[std::size_t(index)];
         differing = resized[std::size_t(reader)];
-        if (resizes) differing = select((last_small.first == last_large.first) & (floor(most.advance) == most.advance), differing, 1);
+        const Mask equal = (last_small.first == last_large.first) & (floor(most.advance) == most.advance);
+        if (resizes) differing = select(equal, differing, 1);
         most.uneven = most.ahead + most.behind + differing;
         const Lanes extent = segment.layers[std::size_t(index)].bounds[cut.dim];
         most.first = select(last_large.steps > 1.0, most.first, extent);
@@ -801,17 +802,23 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
         }
         const Lanes spilled = order.spilled ? back : Lanes(0);
         Lanes with_any = 0;     // words from the outermost level with any units at work, or those that come in for certain
-        // whether steps that take in and give words in other proportions than they compute may differ in their units
+        // Whether rounds, which take in and give words in other proportions than they compute, may differ in their units; the part
+        // of the work in rounds of full tiles of summands, which have one mapping at each place of the other loops.
         const Mask mixed = (rounds > 1.0) & !(full > 0.5) & mask_of(ends);
+        const Lanes alike = full_part(layer, last, small, large, last_large, loops, [&](int dim) {
+            return !last.moves(last.output, dim); });
         for (std::size_t share = 0; share < found[index].size(); ++share) {
             std::pair<Lanes, Lanes> words{0, 0};    // from the outermost level: all, and those that come in for certain
             Lanes cycles = larger(own.cycles, work);
             if (streams) {
                 words = product_words(space.stays, least, share, full, even);
-                if (mixed.any())
-                    words.first = select(mixed, product_words(space.stays, least, SHARES - 1, full, even).first, words.first);
+                if (mixed.any()) {
+                    const Lanes any = product_words(space.stays, least, SHARES - 1, full, even).first;
+                    words.first = select(mixed, where(alike > 0.0, alike * words.first) + where(alike < 1.0, (1 - alike) * any),
+                                         words.first);
+                }
                 // in tiles where blocks need not divide the lines, any units may be at work
-                const Lanes known = select(full > 0.5, full, where(!mixed, select(even > 0.5, even, 1)));
+                const Lanes known = select(full > 0.5, full, select(mixed, alike, select(even > 0.5, even, 1)));
                 const Lanes slower = known / AT_WORK[share] + (1 - known);
                 cycles = larger(cycles, own.units.computes / own.units.most * slower);
             } else {

@@ -27,7 +27,7 @@ struct LoopCut {
     Lanes advance = 1;    // points by which the needed points move from one step to the next
     Lanes ahead = 0, behind = 0;  // points of padding, of all later layers, in front of the first and behind the last point
     Lanes uneven = 0;     // above 0 where a bound counts tiles as unequal
-    bool again = false;   // whether steps may compute the same points, because windows of later layers overlap or resizing cuts points
+    bool again = false;   // whether steps may compute the same points, by overlapping windows or resizing of later layers
 
     // of a later step, if there are any or the first one has no points
     Lanes usual() const { return select((steps > 1.0) | !(first > 0.0), later, first); }
