@@ -610,8 +610,9 @@ static void certain_tiles(const FusedSegment& segment, int loop, Cuts& cuts) {
         double& own = reached[std::size_t(index)];
         own = reached[std::size_t(reader)] + (slide.ahead > (resizes ? 0 : slide.advance) ? NEVER : slide.ahead > 0);
         const Mask inside = most.steps >= 2 * own + 1;
-        cut.needed = select(inside, cut.needed, cut.first);
-        cut.later = select(inside, cut.later, smaller(cut.later, cut.first));
+        // some step has a point, be the first tile all in padding
+        cut.needed = select(inside, cut.needed, larger(cut.first, 1.0));
+        cut.later = select(inside, cut.later, larger(smaller(cut.later, cut.first), 1.0));
         Lanes& differing = resized[std::size_t(index)];
         differing = resized[std::size_t(reader)];
         const Mask equal = (last_small.first == last_large.first) & (floor(most.advance) == most.advance);
