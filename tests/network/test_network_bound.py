@@ -502,6 +502,25 @@ def test_points_computed_again_are_no_work_in_full_tiles(tile: int, tmp_path: Pa
     assert compared
 
 
+def test_a_group_whose_first_tile_is_padding_fits_into_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = arguments_of_bounds(monkeypatch)
+    network = nn.Sequential(nn.Conv2d(6, 3, 1, (2, 1), bias=False),
+                            nn.Conv2d(3, 16, (2, 1), padding=(2, 0), bias=False))
+    run = bounded_run(load_network(network, torch.zeros(1, 6, 13, 1)), "gemmini_small")
+    segment, = run.segments
+    group = plain_step(least_of(run.workload, run.hardware, run.results, run.segments), segment.nodes).least
+    assert isinstance(group, LeastGroup)
+    bound, kept = group.make_bound(), Stay(homes(run.hardware)[0], frozenset("P"))
+    fused = FusedGroup(tuple(FusedLayer(problem, {}) for problem in segment.problems),
+                       (segment.links[0].staying(kept),), (TileLoop("P", 1),))
+    (_, mapped, point), = exact_points(run, [(segment, fused)], TileMemory(), compared=True)
+    *_, orders, _, shared = given[-1]
+    parts = list(parts_around(Random(1), segment, mapped, orders, shared, run.hardware.arch.level_names()[-1]))
+    assert parts
+    for part in parts:
+        assert kernel_parts.part_price(bound, *part, point.energy_pj, inf) <= 1 + 1e-9, part
+
+
 def convolutions(*layers: tuple[int, int, int, int], channels: int, size: int) -> Workload:
     """A chain of convolutions of square images, each with its outputs, kernel, stride and groups."""
     modules = []
