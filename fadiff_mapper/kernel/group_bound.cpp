@@ -38,11 +38,11 @@ using Costs = std::array<std::pair<Lanes, Lanes>, SHARES>;
 // The shared loops as all layers see them, in the smallest and in the largest tiles, [layer][loop].
 struct Cuts {
     std::vector<LoopCut> small, large;
-    int loops = 0;
+    int layers = 0, loops = 0;
     int used = LANES;   // boxes; further lanes repeat the last one
 
-    void lay_out(int layers, int number) {
-        loops = number;
+    void lay_out(int number_of_layers, int number_of_loops) {
+        layers = number_of_layers, loops = number_of_loops;
         small.resize(std::size_t(layers) * loops);
         large.resize(small.size());
     }
@@ -464,7 +464,7 @@ struct Streamed {
         for (int loop = 0; loop < cuts.loops; ++loop) {
             const LoopCut &most = cuts.largest(index)[loop], &fewest = cuts.smallest(index)[loop];
             if (most.dim >= 0 && product.kind[most.dim] == product.slider)
-                uncut = uncut & in_one_tile(fewest, most, cuts.largest(int(cuts.large.size()) / cuts.loops - 1)[loop]);
+                uncut = uncut & in_one_tile(fewest, most, cuts.largest(cuts.layers - 1)[loop]);
             if (most.dim >= 0 && product.kind[most.dim] < SUMMANDS) single = single & (most.first == fewest.first);
         }
         single = single & used;
@@ -600,7 +600,6 @@ static void certain_tiles(const FusedSegment& segment, int loop, Cuts& cuts) {
     const int count = int(segment.layers.size()), loops = cuts.loops;
     const LoopCut &last_small = cuts.smallest(count - 1)[loop], &last_large = cuts.largest(count - 1)[loop];
     std::vector<double> reached(std::size_t(count), 0);
-    std::vector<Lanes> resized(std::size_t(count), Lanes(0));   // above 0 where steps differ for it
     for (int index = count - 2; index >= 0; --index) {
         LoopCut &cut = cuts.small[std::size_t(index) * loops + loop], &most = cuts.large[std::size_t(index) * loops + loop];
         if (cut.dim < 0) continue;
@@ -613,11 +612,9 @@ static void certain_tiles(const FusedSegment& segment, int loop, Cuts& cuts) {
         // some step has a point, be the first tile all in padding
         cut.needed = select(inside, cut.needed, larger(cut.first, 1.0));
         cut.later = select(inside, cut.later, larger(smaller(cut.later, cut.first), 1.0));
-        Lanes& differing = resized[std::size_t(index)];
-        differing = resized[std::size_t(reader)];
+        most.uneven = most.ahead + most.behind + cuts.largest(reader)[loop].uneven;
         const Mask equal = (last_small.first == last_large.first) & (floor(most.advance) == most.advance);
-        if (resizes) differing = select(equal, differing, 1);
-        most.uneven = most.ahead + most.behind + differing;
+        if (resizes) most.uneven = select(equal, most.uneven, 1);
         const Lanes extent = segment.layers[std::size_t(index)].bounds[cut.dim];
         most.first = select(last_large.steps > 1.0, most.first, extent);
         most.later = select(last_large.steps > 1.0, most.later, extent);
@@ -806,18 +803,20 @@ static void least_of(const FusedSegment& segment, const std::vector<LayerLeast>&
         // Whether rounds, which take in and give words in other proportions than they compute, may differ in their units; the part
         // of the work in rounds of full tiles of summands, which have one mapping at each place of the other loops.
         const Mask mixed = (rounds > 1.0) & !(full > 0.5) & mask_of(ends);
-        const Lanes alike = full_part(layer, last, small, large, last_large, loops, [&](int dim) {
-            return !last.moves(last.output, dim); });
+        Lanes alike = 0, any = 0;   // and words from the outermost level with any units at work
+        if (streams && mixed.any()) {
+            alike = full_part(layer, last, small, large, last_large, loops, [&](int dim) {
+                return !last.moves(last.output, dim); });
+            any = product_words(space.stays, least, SHARES - 1, full, even).first;
+        }
         for (std::size_t share = 0; share < found[index].size(); ++share) {
             std::pair<Lanes, Lanes> words{0, 0};    // from the outermost level: all, and those that come in for certain
             Lanes cycles = larger(own.cycles, work);
             if (streams) {
                 words = product_words(space.stays, least, share, full, even);
-                if (mixed.any()) {
-                    const Lanes any = product_words(space.stays, least, SHARES - 1, full, even).first;
+                if (mixed.any())
                     words.first = select(mixed, where(alike > 0.0, alike * words.first) + where(alike < 1.0, (1 - alike) * any),
                                          words.first);
-                }
                 // in tiles where blocks need not divide the lines, any units may be at work
                 const Lanes known = select(full > 0.5, full, select(mixed, alike, select(even > 0.5, even, 1)));
                 const Lanes slower = known / AT_WORK[share] + (1 - known);
