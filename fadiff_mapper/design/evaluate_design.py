@@ -369,7 +369,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
                 layers = [least_layer(layer_proof(spec, mapping_of(entry, spec), PROOF_WORK, stopped), bound)
                           for spec, entry, bound in zip(own, entries, bounds, strict=True)]
             bench.begun = asked, network_least(
-                network, hardware_of(own), own, layers, bench.segments[number])
+                network, hardware_of(own), own, layers, bench.segments[number], searched=proved)
         plans = bench.begun[1]
         edp, energy, delay = (
             plans.bound(metric, work if metric in question.options.metrics else 0, patience=math.inf)

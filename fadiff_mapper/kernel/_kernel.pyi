@@ -258,6 +258,13 @@ class GroupBound:
     def least_loops(self, energy: float, cycles: float) -> list[tuple[int, float]]: ...
     # Layers of parts that were bounded until the least price was at least `bar`, or no part with it could be divided.
     def refine(self, energy: float, cycles: float, bar: float, most: int) -> int: ...
+    # The part with the least price, if it cannot be divided and was not searched at this price: its place; dimensions
+    # of the last layer and tiles of its loops of several steps; by link, the loops along which words stay; whether sums
+    # are spilled; residencies of operands by layer, numbered from 1 on, 0 if undecided; and least prices of layers.
+    def least_whole(self, energy: float, cycles: float) -> tuple[
+        int, list[tuple[int, float]], list[list[int]], bool, list[list[int]], list[float]] | None: ...
+    # Takes up the least price of the groups in the part at a place.
+    def searched(self, place: int, energy: float, cycles: float, least: float) -> None: ...
 
 class SumsRest:
     """Where partial sums rest between steps: where they are summed up, in the home, or in the outermost level."""

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "loop_cuts.hpp"
@@ -957,21 +958,44 @@ Product::Product(const FusedLayer& layer) : layer(layer) {
     if (!known || slides.empty() || slides.size() > 2) slider = -1;
 }
 
-double price_of(const GroupPart& part, const Price& price) {
-    double sum = part.costs.empty() ? NEVER : 0, last = 0;
-    std::size_t number = 0;
+std::size_t layer_prices(const GroupPart& part, const Price& price, double* found) {
+    std::size_t layers = 0, number = 0;
     for (const std::uint8_t* end = part.ends.data(); number < part.costs.size(); ++end) {
-        for (last = NEVER; number < *end; ++number)
-            last = std::min(last, price.of(part.costs[number].energy, part.costs[number].cycles));
-        sum += last;
+        double least = NEVER;
+        for (; number < *end; ++number) least = std::min(least, price.of(part.costs[number].energy, part.costs[number].cycles));
+        found[layers++] = least;
     }
-    return sum + std::max(price.of(part.rounds.energy, part.rounds.cycles) - last, 0.0);
+    if (layers) found[layers - 1] = std::max(found[layers - 1], price.of(part.rounds.energy, part.rounds.cycles));
+    return layers;
+}
+
+// The least price of a part without searches.
+static double bounded_price(const GroupPart& part, const Price& price) {
+    double layers[MOST_LINKS + 1];
+    const std::size_t count = layer_prices(part, price, layers);
+    return count ? std::accumulate(layers, layers + count, 0.0) : NEVER;
+}
+
+double price_of(const GroupPart& part, const Price& price) {
+    double least = bounded_price(part, price);
+    for (const SearchedPrice& searched : part.searched) {
+        // at other prices, a multiple of the searched one within them, and the bound at what they leave
+        const auto within = [](double at, double asked) { return at == NEVER ? NEVER : at / asked; };
+        const double times = std::min(within(searched.at.energy, price.energy), within(searched.at.cycles, price.cycles));
+        const auto left = [times](double at, double asked) {
+            const double share = 1 / asked - times / at;
+            return share > 0 ? 1 / share : NEVER;
+        };
+        least = std::max(least, times * searched.least + bounded_price(part, {
+            left(searched.at.energy, price.energy), left(searched.at.cycles, price.cycles)}));
+    }
+    return least;
 }
 
 double GroupBound::lower(const Price& price) const {
     double least = NEVER;
     if (price == price_) {
-        least = whole_;
+        least = whole_.empty() ? NEVER : whole_.top().first;
         for (const auto& [decisions, queue] : waiting_) least = std::min(least, queue.top().first);
         return least;
     }
@@ -1212,29 +1236,66 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
 void GroupBound::rank(std::size_t place) {
     const GroupPart& part = parts_[place];
     if (part.price == NEVER) return;
-    if (part.whole) whole_ = std::min(whole_, part.price);
-    else waiting_[part].push({part.price, place});
+    (part.whole ? whole_ : waiting_[part]).push({part.price, place});
+}
+
+// Takes up all parts at a price.
+void GroupBound::rank_at(const Price& price) {
+    if (price == price_) return;
+    price_ = price;
+    whole_ = {};
+    waiting_.clear();
+    for (std::size_t place = 0; place < parts_.size(); ++place) {
+        parts_[place].price = price_of(parts_[place], price);
+        rank(place);
+    }
+}
+
+std::optional<WholePart> GroupBound::least_whole(const Price& price) {
+    rank_at(price);
+    if (whole_.empty() || lower(price) < whole_.top().first) return {};
+    WholePart found;
+    found.place = whole_.top().second;
+    const GroupPart& part = parts_[found.place];
+    const LoopOrder& order = orders_[part.order];
+    const bool known = std::any_of(part.searched.begin(), part.searched.end(), [&](const SearchedPrice& searched) {
+        return searched.at == price; });
+    if (order.open || known) return {};
+    for (std::size_t loop = 0; loop < order.dims.size(); ++loop)
+        if (part.most[loop] < segment_.layers.back().bounds[order.dims[loop]])
+            found.loops.push_back({order.dims[loop], part.most[loop]});
+    found.spilled = order.spilled;
+    for (std::size_t link = 0; link < segment_.links.size(); ++link) {
+        std::vector<int>& kept = found.kept.emplace_back();
+        for (std::size_t loop = 0; loop < order.dims.size(); ++loop)
+            if (part.kept[link] >> loop & 1) kept.push_back(order.dims[loop]);
+    }
+    found.stays.assign(part.stays.begin(), part.stays.begin() + segment_.layers.size());
+    found.prices.resize(segment_.layers.size());
+    layer_prices(part, price, found.prices.data());
+    return found;
+}
+
+void GroupBound::searched(std::size_t place, const Price& price, double least) {
+    GroupPart& part = parts_[place];
+    part.searched.push_back({price, least});
+    part.price = price_of(part, price_);
+    if (!whole_.empty() && whole_.top().second == place) whole_.pop(), rank(place);
+    else price_ = {0, 0};   // the next call takes up all parts
 }
 
 std::size_t GroupBound::refine(const Price& price, double bar, std::size_t most) {
-    if (!(price == price_)) {
-        price_ = price;
-        whole_ = NEVER;
-        waiting_.clear();
-        for (std::size_t place = 0; place < parts_.size(); ++place) {
-            parts_[place].price = price_of(parts_[place], price);
-            rank(place);
-        }
-    }
+    rank_at(price);
+    const auto least_whole = [&] { return whole_.empty() ? NEVER : whole_.top().first; };
     const std::size_t before = bounded_;
     while (!waiting_.empty() && bounded_ - before < most) {
         const auto least = std::min_element(waiting_.begin(), waiting_.end(), [](const auto& one, const auto& other) {
             return one.second.top() < other.second.top();
         });
-        if (least->second.top().first >= std::min(bar, whole_)) break;  // the least price is that of a whole part
+        if (least->second.top().first >= std::min(bar, least_whole())) break;  // the least price is that of a whole part
         std::vector<GroupPart> parts;   // of one order after the same decisions, so that eight are bounded at once
         std::vector<std::size_t> places;
-        for (; !least->second.empty() && parts.size() < LANES && least->second.top().first < std::min(bar, whole_);
+        for (; !least->second.empty() && parts.size() < LANES && least->second.top().first < std::min(bar, least_whole());
              least->second.pop()) {
             places.push_back(least->second.top().second);
             parts.push_back(std::move(parts_[places.back()]));

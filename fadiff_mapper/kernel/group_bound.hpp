@@ -128,9 +128,16 @@ struct GroupBox : Decisions {
     std::array<double, MOST_LOOPS> least{}, most{};         // tile sizes, by position in the order
 };
 
+// The least price of a part's groups, proved by a search of all tiles at some price.
+struct SearchedPrice {
+    Price at;
+    double least;
+};
+
 // A part of all groups with its least costs.
 struct GroupPart : GroupBox {
     double price = 0;       // at the last price at which parts were divided; infinite where no group fits
+    std::vector<SearchedPrice> searched;
     bool whole = false;     // whether it cannot be divided: no decision is open, or it has no price
     bool crowded = false;   // whether operands from outside, each with its longest residency, do not fit together
     // layer by layer, costs by units at work, without costs that another one undercuts; empty: no group fits
@@ -139,9 +146,22 @@ struct GroupPart : GroupBox {
     LeastCost rounds{};     // cost of the last layer over all rounds of its sums, if known
 };
 
-// The least price of a part: the sum over layers at their cheapest units at work, for the last layer at least the price of
-// its rounds; infinite where no group fits.
+// The least price of each layer of a part at its cheapest units at work, of the last layer at least the price of its rounds.
+// Returns the number of layers; 0 where no group fits.
+std::size_t layer_prices(const GroupPart& part, const Price& price, double* found);
+
+// The least price of a part: the sum over its layers, or a searched one if that is higher; infinite where no group fits.
 double price_of(const GroupPart& part, const Price& price);
+
+// The groups of a part that cannot be divided.
+struct WholePart {
+    std::size_t place = 0;
+    std::vector<std::pair<int, double>> loops;      // dimension of the last layer and tile of each loop of several steps
+    std::vector<std::vector<int>> kept;             // by link, dimensions of loops along which its words stay
+    bool spilled = false;                           // whether unfinished sums leave the chip between steps
+    std::vector<std::array<std::uint8_t, 2>> stays; // as in Decisions
+    std::vector<double> prices;                     // least price of each layer
+};
 
 class GroupBound {
 public:
@@ -159,6 +179,12 @@ public:
     // of equal parts, the part with the fewest loops; empty where its order is open.
     std::vector<std::pair<int, double>> least_loops(const Price& price) const;
 
+    // The part with the least price, if it cannot be divided and was not searched at this price.
+    std::optional<WholePart> least_whole(const Price& price);
+
+    // Takes up the price of a part that cannot be divided, found by a search of its tiles.
+    void searched(std::size_t place, const Price& price, double least);
+
     // Divides parts until the least price is at least `bar`, or belongs to a part that cannot be divided, or `most` layers of
     // parts were bounded; returns the number of these.
     std::size_t refine(const Price& price, double bar, std::size_t most);
@@ -175,6 +201,7 @@ private:
     void halve(const GroupBox& part, std::size_t loop, std::vector<GroupPart>& found) const;
     std::vector<std::vector<GroupPart>> divided(const std::vector<GroupPart>& parts);
     void rank(std::size_t place);
+    void rank_at(const Price& price);
 
     const FusedSegment& segment_;
     std::vector<LayerLeast> layers_;
@@ -186,7 +213,7 @@ private:
     std::vector<std::size_t> gone_;         // places of divided parts, which have no price
     Price price_{0, 0};                     // the last price at which parts were divided; at this price:
     std::map<Decisions, Queue> waiting_;    // parts that may be divided, by their decisions, the least price first
-    double whole_ = 0;                      // the least price of all other parts
+    Queue whole_;                           // all other parts
     std::map<Loops64, std::vector<bool>> tried_;    // see `orders_with`
     std::map<std::tuple<int, std::size_t, int>, int> choices_;  // residencies by order, layer and operand, as far as asked for
     std::size_t bounded_ = 0;   // bounded layers of parts, eight parts counted as one

@@ -142,6 +142,16 @@ std::size_t refine_bound(GroupBound& bound, double energy, double cycles, double
 
 double lower_price(const GroupBound& bound, double energy, double cycles) { return bound.lower({energy, cycles}); }
 
+py::object least_whole(GroupBound& bound, double energy, double cycles) {
+    const std::optional<WholePart> found = bound.least_whole({energy, cycles});
+    if (!found) return py::none();
+    return py::make_tuple(found->place, found->loops, found->kept, found->spilled, found->stays, found->prices);
+}
+
+void searched(GroupBound& bound, std::size_t place, double energy, double cycles, double least) {
+    bound.searched(place, {energy, cycles}, least);
+}
+
 std::vector<std::pair<int, double>> least_loops(const GroupBound& bound, double energy, double cycles) {
     return bound.least_loops({energy, cycles});
 }
@@ -191,7 +201,9 @@ void add_proofs(py::module_& module) {
         .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment
         .def("refine", &refine_bound)
         .def("lower", &lower_price)
-        .def("least_loops", &least_loops);
+        .def("least_loops", &least_loops)
+        .def("least_whole", &least_whole)
+        .def("searched", &searched);
 }
 
 }  // namespace fadiff

@@ -55,7 +55,8 @@ from fadiff_mapper.model.energy_latency import narrowest_port, through_ports
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.network.lasting_tensors import NEW_ROW, NOBODY, LastingRow, Residents, lasting_rows, row_steps
 from fadiff_mapper.network.one_design import by_node, repeats_of
-from fadiff_mapper.network.tile_mappings import held_at
+from fadiff_mapper.network.searched_parts import SearchedSegment, WholePart
+from fadiff_mapper.network.tile_mappings import TileMemory, held_at
 from fadiff_mapper.search.lower_bound.assemble import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.lower_bound.proof import MappingProof
@@ -143,6 +144,7 @@ class LeastGroup:
     operators: OperatingPoint = NOTHING     # between its layers, on compute units
     make_bound: Callable[[], GroupBound | None] = lambda: None   # makes the bound by parts; None: not available
     bound: GroupBound | None = None
+    searches: SearchedSegment | None = None     # searches parts that cannot be divided; None: they are not searched
     # least prices of point and bound by prices per pJ and per cycle, until the bound is raised
     lowest: dict[tuple[float, float], float] = field(default_factory=dict)
     ended: bool = False     # whether `make_bound` gave none
@@ -193,7 +195,18 @@ class LeastGroup:
         if by_units and self.price_of_layers(energy, cycles) < self.price_of_layers(energy, 0.0) + by_units:
             cycles, goal = 0.0, goal - by_units
         self.lowest.clear()
-        return self.bound.refine(*_sums(energy, cycles), goal, WORK)
+        sums = _sums(energy, cycles)
+        work = self.bound.refine(*sums, goal, WORK)
+        while self.searches and work < WORK and self.bound.lower(*sums) < goal and (
+                found := self.bound.least_whole(*sums)):
+            place, loops, kept, spilled, stays, prices = found
+            names = self.segment.problems[-1].dimensions
+            part = WholePart(tuple(TileLoop(names[dim], int(tile)) for dim, tile in loops),
+                             tuple(frozenset(names[dim] for dim in dims) for dims in kept), spilled, stays, prices)
+            least, evaluated = self.searches.price(part, sums)
+            self.bound.searched(place, *sums, least)
+            work += evaluated + self.bound.refine(*sums, goal, WORK)
+        return work
 
 
 def _sums(energy: float, cycles: float) -> tuple[float, float]:
@@ -351,7 +364,7 @@ class NetworkLeast:
 
 def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer],
                   segments: Sequence[Segment], known: KnownLeast | None = None, *,
-                  lasting: bool = True, over: Over = never) -> NetworkLeast:
+                  lasting: bool = True, searched: bool = False, over: Over = never) -> NetworkLeast:
     """Lower bounds on every layer of a network by itself, and on its groups.
 
     Args:
@@ -362,6 +375,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         segments: All segments that could be fused groups; none where nothing is fused.
         known: Bounds found before for these specs and segments; new ones are added.
         lasting: Whether tensors may stay on the chip between the groups.
+        searched: Whether tiles are searched where groups cannot be divided further, which takes milliseconds a tile.
         over: True once time is over.
 
     Raises:
@@ -430,6 +444,9 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         # the bound by parts counts an element as a word, in all steps
         if all(len(each) == 1 for each in homed) and not packed and masked.keys().isdisjoint(segment.nodes):
             least.make_bound = partial(group_bound, hardware, segment, [layer for layer, in homed], costs, known, own)
+            searches = SearchedSegment(hardware, homes(hardware)[0], segment, [layer.spec for layer, in homed], own,
+                                       costs, known.tiles)
+            least.searches = searches if searched and searches.possible else None
         return least
 
     def credit(segment: Segment) -> OperatingPoint:
@@ -603,6 +620,7 @@ class KnownLeast:
     # by last layer: words per cycle of the home's ports, least energy of a word filled into the home, and the problem
     ports: dict[int, tuple[list[float], float, Problem]] = field(default_factory=dict)
     translated: Translated = field(default_factory=dict)    # layers and links of segments in the kernel's form
+    tiles: TileMemory = field(default_factory=TileMemory)   # searches of tiles
 
 
 def in_group(spec: Spec, home: int, handed: Mapping[str, bool]) -> LayerInGroup:

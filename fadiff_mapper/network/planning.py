@@ -297,7 +297,7 @@ def begin_bounds(run: PlanningRun, over: Over) -> None:
     if len(run.layers) == len(run.results) and not over():
         run.bounded, run.unbounded = attempted("gap", lambda: network_least(
             run.workload, run.hardware, [result.spec for result in run.results], run.layers, run.segments,
-            run.least_known))
+            run.least_known, searched=run.options.gap is not None))
 
 
 def bound_plans(run: PlanningRun, over: Over, enough: float = inf) -> None:

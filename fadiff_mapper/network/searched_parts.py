@@ -1,0 +1,237 @@
+"""The least price of a part of groups that cannot be divided: proofs over all mappings of its tiles.
+
+Problem. The groups of such a part have the same loops and tiles, and recompute the same words. The bound of the part
+(`kernel/group_bound.hpp`) knows the words and the units of its tiles, not their mappings, and may be a tenth too low.
+
+Method. Each tile is a problem of its own (`tile_mappings`). Its least price is proved in a map space that holds the
+mappings of the tile in every group of the part:
+
+    intermediates, lasting tensors   lie in the home; levels outside do not keep them, unless they are written whole
+    operands from outside            stay, whole in the home, or pass; the cheaper case counts
+    sums that later steps add to     lie in some level on the chip, or go to the outermost level
+    room in the home                 all but the fewest words of the tensors that stay
+
+Added are the energies of words that come in once for an operand that stays, of unfinished sums that come back from the
+outermost level, and of finished ones that are written there at last. All else that a group adds to its tiles costs
+further energy and cycles (`group_cost.fused_counts`), so no group of the part costs less.
+
+A part may have several sets of tiles: dimensions that are alike may change places; a loop of a single step leaves out
+points that no later layer reads; second readers of an intermediate may need more of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations, permutations, product
+from math import inf, prod
+from typing import TypeVar
+
+from fadiff_mapper.base.deadline import never
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, TileLoop, layer_steps, step_classes
+from fadiff_mapper.fusion.candidates import alike, cut_dims
+from fadiff_mapper.fusion.fused_group import Shape, Stay
+from fadiff_mapper.fusion.prices import WordCosts
+from fadiff_mapper.fusion.segments import Segment
+from fadiff_mapper.fusion.tile_steps import LayerSteps, StepClass, resident_words, space_of
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.network.lasting_tensors import Residents
+from fadiff_mapper.network.tile_mappings import SEARCH, ResidentTile, TileMemory, TileShape, TileStrategy, tile_outcomes
+
+Item = TypeVar("Item")
+
+ANY = TileStrategy.PIECES_FROM_INSIDE
+"""Stands for all strategies: sums of an intermediate count as partial ones, which it does not constrain."""
+
+
+@dataclass(frozen=True)
+class WholePart:
+    """The part of a segment's groups with some loops, tiles and decisions.
+
+    Attributes:
+        loops: The loops of several steps, outermost first.
+        kept: For each link the dimensions of the loops along which its words stay.
+        spilled: Whether unfinished sums leave the chip between steps.
+        stays: For each layer and its first two operands from outside the number of the residency: 0 if undecided, 1 if
+            the operand passes, more if it stays; where an earlier layer may have brought it, staying comes first.
+        prices: The least price of each layer known so far.
+    """
+
+    loops: tuple[TileLoop, ...]
+    kept: tuple[frozenset[str], ...]
+    spilled: bool
+    stays: Sequence[Sequence[int]]
+    prices: Sequence[float]
+
+
+@dataclass(frozen=True)
+class SearchedSegment:
+    """The groups of a segment on a design with one possible home, for searches of their tiles.
+
+    `specs`: of its layers; the caller keeps them alive as long as `memory`, which takes up outcomes of searches.
+    """
+
+    hardware: Hardware
+    home: str
+    segment: Segment
+    specs: Sequence[Spec]
+    residents: Residents    # lasting tensors in the home
+    costs: WordCosts
+    memory: TileMemory
+
+    @property
+    def possible(self) -> bool:
+        """Whether the tiles of a part are known. Behind a resizing, points may be computed again or not."""
+        return not self.segment.charged and not any(
+            slide.shrink > 1 or slide.block > 1 for slides in self.segment.slides for slide in slides.values())
+
+    def price(self, part: WholePart, sums: tuple[float, float]) -> tuple[float, int]:
+        """The least price of a part's groups, all repeats together, and the number of mappings evaluated for it.
+
+        `sums`: the energy and the cycles that each cost 1.
+        """
+        least, work = inf, 1
+        operands = [self._operands(part, index) for index in range(len(self.specs))]
+        for group in self._tilings(part, operands):
+            all_steps, total = layer_steps(group), 0.0
+            room = self._room(group, all_steps)
+            for index, known in enumerate(part.prices):
+                price, evaluated = self._layer_price(
+                    group, index, all_steps[index], part.spilled, operands[index], room[index], sums)
+                total += max(known, self.segment.repeat * price)
+                work += evaluated
+            least = min(least, total)
+        return least, work
+
+    def _operands(self, part: WholePart, index: int) -> dict[str, Sequence[bool]]:
+        """The operands of a layer from outside: whether each stays, and both answers where that is undecided."""
+        problem = self.segment.problems[index]
+        given = {link.tensor for link in self.segment.into(index)} | self._lasting(index)
+        outside = [space.name for space in problem.dataspaces
+                   if space is not problem.output and space.name not in given]
+        passing = [1 + (name in self._brought(index)) for name in outside]  # the number of this residency
+        numbers = [*part.stays[index], *(0 for _ in outside)]
+        return {name: [number != own] if number else [False, True]
+                for name, number, own in zip(outside, numbers, passing, strict=False)}
+
+    def _lasting(self, index: int) -> set[str]:
+        """The operands of a layer that are lasting tensors."""
+        return {operand for number, operand, _ in self.residents.operands if number == index}
+
+    def _brought(self, index: int) -> set[str]:
+        """The operands of a layer that an earlier layer may have brought into the home."""
+        return {one.operand for one in self.segment.shared if one.layer == index}
+
+    def _tilings(self, part: WholePart, operands: Sequence[Mapping[str, Sequence[bool]]]) -> Iterator[FusedGroup]:
+        """A group of each set of tiles in a part, without mappings; its operands are those that stay for certain."""
+        segment, dims = self.segment, cut_dims(self.segment) if self.segment.links else []
+        layers = tuple(FusedLayer(problem, {}, {name: Stay(self.home) for name, stays in own.items()
+                                                if all(stays) and name not in self._brought(index)})
+                       for index, (problem, own) in enumerate(zip(segment.problems, operands, strict=True)))
+        found = set()
+        for places in _exchanges(segment, dims):
+            loops = tuple(TileLoop(places[loop.dim], loop.tile) for loop in part.loops)
+            single = [TileLoop(dim, segment.problems[-1].bounds[dim]) for dim in dims
+                      if dim not in {loop.dim for loop in loops}]
+            links = tuple(link.staying(Stay(self.home, frozenset(places[dim] for dim in kept)))
+                          for link, kept in zip(segment.links, part.kept, strict=True))
+            for others, reads in product(_subsets(single), _subsets([other.read for other in segment.residuals])):
+                group = FusedGroup(layers, links, (*loops, *others), segment.repeat, second_reads=reads)
+                tiles = tuple(frozenset(_times(step_classes(group, layer, steps)).items())
+                              for layer, steps in zip(group.layers, layer_steps(group), strict=True))
+                if tiles not in found:
+                    found.add(tiles)
+                    yield group
+
+    def _room(self, group: FusedGroup, all_steps: Sequence[LayerSteps]) -> list[float]:
+        """Words of the home that a group leaves to each layer, with whichever policy takes fewer for a tensor."""
+        level = self.hardware.arch.levels[self.hardware.level(self.home)]
+        assert level.usable is not None
+        whole = fewest = resident_words(group, all_steps, level)
+        for index, link in enumerate(group.links):
+            lines = replace(group, links=(*group.links[:index], link.staying(replace(link.stay, lines=True)),
+                                          *group.links[index + 1:]))
+            fewest = [least + min(words - before, 0) for least, words, before in zip(
+                fewest, resident_words(lines, all_steps, level), whole, strict=True)]
+        return [float(level.usable - self.residents.room - words) for words in fewest]
+
+    def _layer_price(self, group: FusedGroup, index: int, steps: LayerSteps, spilled: bool,
+                     operands: Mapping[str, Sequence[bool]], room: float,
+                     sums: tuple[float, float]) -> tuple[float, int]:
+        """The least price of a layer in one run of a group, and the number of mappings evaluated for it."""
+        layer, home = group.layers[index], self.hardware.level(self.home)
+        problem, output, classes = layer.problem, layer.problem.output, step_classes(group, layer, steps)
+        given = [ResidentTile(link.tensor, home, handed=True, apart=link.beside) for link in group.into(index)]
+        given += [ResidentTile(operand, home) for operand in sorted(self._lasting(index))]
+        # where sums lie, each with the energy of their words beside those of single tiles
+        places: list[tuple[list[ResidentTile], float]] = [([], 0.0)]
+        if index < len(group.links) or self.residents.made:
+            written = any(link.written_whole and index not in self.segment.read_inside
+                          for link in group.links[index:index + 1])
+            places = [([ResidentTile(output.name, home, written, handed=True, partial=True)], 0.0)]
+        elif any(step.shares_sums for step in classes):
+            words = {step: number * problem.resized(step.shape).tensor_size(output) for step, number in classes.items()}
+            again = sum(own for step, own in words.items() if not step.first_sum)
+            last = sum(own for step, own in words.items() if step.last_sum)
+            places = [([], self.costs.read[-1] * again)] if spilled else [
+                ([ResidentTile(output.name, level, handed=True, apart=True, partial=True)], self.costs.written * last)
+                for level, here in enumerate(self.specs[index].constraints.levels[:-1])
+                if output.name not in here.bypass]
+        times, least, work = _times(classes), inf, 0
+        for ways in product(*operands.values()):
+            staying = [space_of(problem, name) for name, stays in zip(operands, ways, strict=True) if stays]
+            left = room - sum(max(prod(space.tile_extents(problem.resized(shape).bounds)) for shape in times)
+                              for space in staying if space.name not in layer.operands)
+            if left < 0:
+                continue
+            kept = Stay(self.home, frozenset(loop.dim for loop in group.loops))
+            fetching = replace(layer, operands={space.name: kept for space in staying
+                                                if space.name not in self._brought(index)})
+            fetched = self.costs.read[-1] * sum(number * sum(step.fresh) for step, number in step_classes(
+                group, fetching, steps).items())
+            for sums_there, energy in places:
+                held = (*given, *(ResidentTile(space.name, home) for space in staying), *sums_there)
+                price, evaluated = self._tiles_price(index, times, held, left, sums)
+                least = min(least, price + (fetched + energy) / sums[0])
+                work += evaluated
+        return least, work
+
+    def _tiles_price(self, index: int, times: Mapping[Shape, int], held: tuple[ResidentTile, ...], room: float,
+                     sums: tuple[float, float]) -> tuple[float, int]:
+        """The least price of the tiles of a layer beside some data spaces, and the number of mappings evaluated for it.
+
+        `times`: the number of steps with each shape of tile; `room`: words of the home.
+        """
+        spec, problem = self.specs[index], self.segment.problems[index]
+        prepared = self.memory.layer(spec, problem)
+        rooms = tuple(room if level.name == self.home else inf if level.usable is None else float(level.usable)
+                      for level in self.hardware.arch.levels)
+        tiles = [TileShape(index, shape, replace(spec, problem=problem.resized(shape)), "",
+                           (prepared[1], shape, sums, held, *rooms), rooms, (ANY,), held, sums, prepared)
+                 for shape in times]
+        outcomes = tile_outcomes([(tile, ANY) for tile in tiles], SEARCH, never, self.memory)
+        # no outcome where constraints contradict each other, no least price where nothing is proved
+        least = (inf if outcome is None else outcome.least or 0.0 for outcome in outcomes)
+        return (sum(number * own for number, own in zip(times.values(), least, strict=True)),
+                sum(outcome.evaluations for outcome in outcomes if outcome))
+
+
+def _subsets(of: Sequence[Item]) -> Iterable[tuple[Item, ...]]:
+    """All subsets, the smallest first."""
+    return chain.from_iterable(combinations(of, count) for count in range(len(of) + 1))
+
+
+def _times(classes: Counter[StepClass]) -> Counter[Shape]:
+    """The number of steps with each shape of tile."""
+    times: Counter[Shape] = Counter()
+    for step, number in classes.items():
+        times[step.shape] += number
+    return times
+
+
+def _exchanges(segment: Segment, dims: Sequence[str]) -> Iterator[dict[str, str]]:
+    """All exchanges of dimensions of the last layer that are alike, each as the place of every dimension."""
+    for order in permutations(dims):
+        if all(dim == place or alike(segment, dim, place) for dim, place in zip(dims, order, strict=True)):
+            yield dict(zip(dims, order, strict=True))
