@@ -398,7 +398,7 @@ def outlasting_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, step
     tile = bounds | {dim: max(map(len, wanted)) for dim, wanted in zip(steps.cut, needed, strict=True) if dim}
     axis = _stored_use(link, cut, needed[retaining[0]], bounds)
     words = math.prod(layer.problem.output.tile_extents(_stored_extents(link, tile)))
-    return _with_company(link, words * axis.shared // axis.tile)
+    return _with_company(link, words * axis.shared // max(axis.tile, 1))    # 0 points where no step needs any
 
 
 def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str) -> tuple[list[int], list[int]]:

@@ -14,9 +14,10 @@ Layers by themselves are bounded by `search.lower_bound`, and `search.lower_boun
 Groups. Each segment has a bound of its own (`LeastGroup`): a set of points of energy and cycles; every group of the
 segment costs at least as much as one of them. At first it is a single point: what each layer costs on the chip at
 least, and each word once from or to the outermost level. Where the price of a segment matters, branch and bound over
-loops, tile sizes and residencies divides its groups further (`kernel/group_bound.hpp`). The single point remains on
-designs with several possible homes, for layers whose elements are no whole words in the home or the outermost level,
-and for segments with scores that a mask hides. A segment has a bound for each choice of lasting tensors.
+loops, tile sizes and residencies divides its groups further (`kernel/group_bound.hpp`), and where nothing is left to
+divide a search of all tiles proves the least price (`searched_parts`). The single point remains on designs with several
+possible homes, for layers whose elements are no whole words in the home or the outermost level, and for segments with
+scores that a mask hides. A segment has a bound for each choice of lasting tensors.
 
 Networks. At given prices per pJ and per cycle, the cheapest plan is a shortest path through every chain, over layers by
 themselves and segments; the states say which tensors lie in the home. In the plane of energy and cycles all plans lie

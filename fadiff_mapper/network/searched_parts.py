@@ -11,8 +11,8 @@ mappings of the tile in every group of the part:
     sums that later steps add to     lie in some level on the chip, or go to the outermost level
     room in the home                 all but the fewest words of the tensors that stay
 
-Added are the energies of words that come in once for an operand that stays, of unfinished sums that come back from the
-outermost level, and of finished ones that are written there at last. All else that a group adds to its tiles costs
+Added are words that come in once for an operand that stays, the energy of unfinished sums that come back from the
+outermost level, and that of finished ones that are written there at last. All else that a group adds to its tiles costs
 further energy and cycles (`group_cost.fused_counts`), so no group of the part costs less.
 
 A part may have several sets of tiles: dimensions that are alike may change places; a loop of a single step leaves out
@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, permutations, product
-from math import inf, prod
+from math import inf, isfinite, prod
 from typing import TypeVar
 
 from fadiff_mapper.base.deadline import never
@@ -178,42 +178,60 @@ class SearchedSegment:
                 ([ResidentTile(output.name, level, handed=True, apart=True, partial=True)], self.costs.written * last)
                 for level, here in enumerate(self.specs[index].constraints.levels[:-1])
                 if output.name not in here.bypass]
-        times, least, work = _times(classes), inf, 0
+        least, work = inf, 0
         for ways in product(*operands.values()):
             staying = [space_of(problem, name) for name, stays in zip(operands, ways, strict=True) if stays]
-            left = room - sum(max(prod(space.tile_extents(problem.resized(shape).bounds)) for shape in times)
+            left = room - sum(max(prod(space.tile_extents(problem.resized(step.shape).bounds)) for step in classes)
                               for space in staying if space.name not in layer.operands)
             if left < 0:
                 continue
             kept = Stay(self.home, frozenset(loop.dim for loop in group.loops))
-            fetching = replace(layer, operands={space.name: kept for space in staying
-                                                if space.name not in self._brought(index)})
-            fetched = self.costs.read[-1] * sum(number * sum(step.fresh) for step, number in step_classes(
-                group, fetching, steps).items())
+            fetching = step_classes(group, replace(layer, operands={
+                space.name: kept for space in staying if space.name not in self._brought(index)}), steps)
             for sums_there, energy in places:
                 held = (*given, *(ResidentTile(space.name, home) for space in staying), *sums_there)
-                price, evaluated = self._tiles_price(index, times, held, left, sums)
-                least = min(least, price + (fetched + energy) / sums[0])
+                price, evaluated = self._steps_price(index, fetching, held, left, sums)
+                least = min(least, price + energy / sums[0])
                 work += evaluated
         return least, work
 
-    def _tiles_price(self, index: int, times: Mapping[Shape, int], held: tuple[ResidentTile, ...], room: float,
+    def _steps_price(self, index: int, classes: Counter[StepClass], held: tuple[ResidentTile, ...], room: float,
                      sums: tuple[float, float]) -> tuple[float, int]:
-        """The least price of the tiles of a layer beside some data spaces, and the number of mappings evaluated for it.
+        """The least price of the steps of a layer beside some data spaces, and the number of mappings evaluated for it.
 
-        `times`: the number of steps with each shape of tile; `room`: words of the home.
+        A step takes at least as long as its fetched words need, beside the least energy of its tile.
+
+        Args:
+            index: The position of the layer.
+            classes: Its steps, with the words that come in once.
+            held: The data spaces.
+            room: Words of the home.
+            sums: The energy and the cycles that each cost 1.
         """
+        energy, cycles = self.costs.read[-1] / sums[0], 1 / self.costs.most / sums[1]     # prices of a word
+        computes = {step.shape: self.segment.problems[index].resized(step.shape).computes for step in classes}
+        lanes = self.hardware.arch.arithmetic.instances
+        slow = {step.shape for step in classes if isfinite(sum(sums))
+                and sum(step.fresh) / self.costs.most > computes[step.shape] / lanes}
+        least, work = self._tile_prices(index, list(_times(classes)), held, room, sums)
+        alone, more = self._tile_prices(index, sorted(slow), held, room, (sums[0], inf))    # by their energy
+        return sum(number * (energy * sum(step.fresh) + max(
+            least[step.shape], alone.get(step.shape, 0.0) + cycles * sum(step.fresh)))
+            for step, number in classes.items()), work + more
+
+    def _tile_prices(self, index: int, shapes: Sequence[Shape], held: tuple[ResidentTile, ...], room: float,
+                     sums: tuple[float, float]) -> tuple[dict[Shape, float], int]:
+        """The least price of each tile of a layer, and the number of mappings evaluated; arguments as above."""
         spec, problem = self.specs[index], self.segment.problems[index]
         prepared = self.memory.layer(spec, problem)
         rooms = tuple(room if level.name == self.home else inf if level.usable is None else float(level.usable)
                       for level in self.hardware.arch.levels)
-        tiles = [TileShape(index, shape, replace(spec, problem=problem.resized(shape)), "",
-                           (prepared[1], shape, sums, held, *rooms), rooms, (ANY,), held, sums, prepared)
-                 for shape in times]
-        outcomes = tile_outcomes([(tile, ANY) for tile in tiles], SEARCH, never, self.memory)
+        outcomes = tile_outcomes([(TileShape(
+            index, shape, replace(spec, problem=problem.resized(shape)), "", (prepared[1], shape, sums, held, *rooms),
+            rooms, (ANY,), held, sums, prepared), ANY) for shape in shapes], SEARCH, never, self.memory)
         # no outcome where constraints contradict each other, no least price where nothing is proved
-        least = (inf if outcome is None else outcome.least or 0.0 for outcome in outcomes)
-        return (sum(number * own for number, own in zip(times.values(), least, strict=True)),
+        return ({shape: inf if outcome is None else outcome.least or 0.0
+                 for shape, outcome in zip(shapes, outcomes, strict=True)},
                 sum(outcome.evaluations for outcome in outcomes if outcome))
 
 
