@@ -29,7 +29,7 @@ from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words
 from fadiff_mapper.kernel._kernel import GroupBound
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.network import network_bound
+from fadiff_mapper.network import group_bound
 from fadiff_mapper.network.lasting_tensors import NEW_ROW, PartVersion, PlanPart, RowStep
 from fadiff_mapper.network.network_bound import (
     PATIENCE,
@@ -165,7 +165,7 @@ def arguments_of_bounds(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]
     def made(*arguments: Any) -> GroupBound:
         given.append(arguments)
         return GroupBound(*arguments)
-    monkeypatch.setattr(network_bound, "GroupBound", made)
+    monkeypatch.setattr(group_bound, "GroupBound", made)
     return given
 
 
