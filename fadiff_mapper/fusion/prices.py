@@ -201,7 +201,7 @@ def word_costs(spec: Spec) -> WordCosts:
     instances, last = spec.arch.levels[-1].instances, float(share[-1])
     return WordCosts(tuple(map(float, energy.read[:, 0] * share)), float(energy.update[-1, 0]) * last,
                      read * instances / last, either / last,
-                     both * instances / float(machine.bandwidth_scale[-1].min() or 1.0) / last)
+                     both * instances / last / scale if (scale := float(machine.bandwidth_scale[-1].min())) else inf)
 
 
 def other_reads(workload: Workload, spec: Spec, metric: str | None = None) -> OperatingPoint:

@@ -55,7 +55,7 @@ struct Cuts {
 
 // The residencies of an operand: in no step, or from one step to the next along more and more of the loops whose steps share
 // words of it, through its window or as they compute the same points, the innermost first. In an open order each of the loops may
-// be the innermost one. `brought`: whether an earlier layer may have brought it, so that it is there in a tile's room; `only`: the
+// be the innermost one. `brought`: whether an earlier layer may have brought it, in whose room it is there; `only`: the
 // number of the only one to list, from 1 on, or 0; `last`: the smallest cuts of the last layer.
 static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* small, const LoopCut* large,
                          const LoopCut* last, int loops, bool open, bool brought, int only, std::vector<Choice>& found) {
@@ -63,7 +63,7 @@ static void list_choices(const FusedLayer& layer, int tensor, const LoopCut* sma
     int number = 0;
     const auto listed = [&] { return ++number == only || !only; };
     const auto room = [&](Loops64 across) { return held(layer, tensor, small, loops, across, nullptr, last); };
-    if (brought && listed()) found.push_back({0, room(0), true});
+    if (brought && listed()) found.push_back({0, 0, true});     // in the room of the layer that brought it
     if (listed()) found.push_back({fetched(layer, tensor, large, loops, 0, false), 0, false});
     if (open) {
         if (listed()) found.push_back({fetched(layer, tensor, large, loops, ~Loops64(0), false), room(0), true});
@@ -1260,7 +1260,8 @@ std::optional<WholePart> GroupBound::least_whole(const Price& price) {
     const LoopOrder& order = orders_[part.order];
     const bool known = std::any_of(part.searched.begin(), part.searched.end(), [&](const SearchedPrice& searched) {
         return searched.at == price; });
-    if (order.open || known) return {};
+    const bool single = std::equal(part.least.begin(), part.least.begin() + order.dims.size(), part.most.begin());
+    if (order.open || known || !single) return {};
     for (std::size_t loop = 0; loop < order.dims.size(); ++loop)
         if (part.most[loop] < segment_.layers.back().bounds[order.dims[loop]])
             found.loops.push_back({order.dims[loop], part.most[loop]});

@@ -527,10 +527,10 @@ def words_saved(spec: Spec, home: int, residents: Residents, repeat: int) -> Ope
 
 def in_words(spec: Spec, homes: Sequence[int]) -> bool:
     """Whether an element of each tensor is one word in the homes and the outermost level, and a partial sum is at least
-    one word in every level."""
+    one word in every level, and no less than a finished one."""
     whole, partial = element_shares(spec.arch, spec.problem)
-    sums = partial[:, spec.problem.dataspaces.index(spec.problem.output)]
-    return bool((whole[[*homes, -1]] == 1).all() and (sums >= 1).all())
+    output = spec.problem.dataspaces.index(spec.problem.output)
+    return bool((whole[[*homes, -1]] == 1).all() and (partial[:, output] >= np.maximum(whole[:, output], 1)).all())
 
 
 def least_operators(hardware: Hardware, segment: Segment, stays: Sequence[Stay],

@@ -12,8 +12,8 @@ mappings of the tile in every group of the part:
     room in the home                 all but the fewest words of the tensors that stay
 
 Added are words that come in once for an operand that stays, the energy of unfinished sums that come back from the
-outermost level, and that of finished ones that are written there at last. All else that a group adds to its tiles costs
-further energy and cycles (`group_cost.fused_counts`), so no group of the part costs less.
+outermost level in whole blocks, and that of finished ones that are written there at last. All else that a group adds to
+its tiles costs further energy and cycles (`group_cost.fused_counts`), so no group of the part costs less.
 
 A part may have several sets of tiles: dimensions that are alike may change places; a loop of a single step leaves out
 points that no later layer reads; second readers of an intermediate may need more of it.
@@ -26,7 +26,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, permutations, product
 from math import inf, isfinite, prod
-from typing import TypeVar
+from operator import le
+from typing import Any, TypeVar
 
 from fadiff_mapper.base.deadline import never
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, TileLoop, layer_steps, step_classes
@@ -82,9 +83,18 @@ class SearchedSegment:
 
     @property
     def possible(self) -> bool:
-        """Whether the tiles of a part are known. Behind a resizing, points may be computed again or not."""
-        return not self.segment.charged and not any(
-            slide.shrink > 1 or slide.block > 1 for slides in self.segment.slides for slide in slides.values())
+        """Whether the tiles of a part are known, and their constraints no narrower than those of groups.
+
+        Behind a resizing, points may be computed again or not. Groups ignore how much of a level a mapping must fill,
+        and factors that a design fixes outside the home where an intermediate is whole there.
+        """
+        home = self.hardware.level(self.home)
+        return not (
+            self.segment.charged
+            or any(slide.shrink > 1 or slide.block > 1 for slides in self.segment.slides for slide in slides.values())
+            or any(level.min_utilization for level in self.hardware.arch.levels)
+            or any(factor > 1 for spec in self.specs for level in spec.constraints.levels[home:]
+                   for factor in (*level.temporal.fixed.values(), *level.temporal.minimum.values())))
 
     def price(self, part: WholePart, sums: tuple[float, float]) -> tuple[float, int]:
         """The least price of a part's groups, all repeats together, and the number of mappings evaluated for it.
@@ -112,7 +122,9 @@ class SearchedSegment:
                    if space is not problem.output and space.name not in given]
         passing = [1 + (name in self._brought(index)) for name in outside]  # the number of this residency
         numbers = [*part.stays[index], *(0 for _ in outside)]
-        return {name: [number != own] if number else [False, True]
+        # what passes may lie in the home during a step, even where the design's mappings do not keep it there
+        bypassed = self.specs[index].constraints.levels[self.hardware.level(self.home)].bypass
+        return {name: [number != own] if number and (number != own or name not in bypassed) else [False, True]
                 for name, number, own in zip(outside, numbers, passing, strict=False)}
 
     def _lasting(self, index: int) -> set[str]:
@@ -129,19 +141,20 @@ class SearchedSegment:
         layers = tuple(FusedLayer(problem, {}, {name: Stay(self.home) for name, stays in own.items()
                                                 if all(stays) and name not in self._brought(index)})
                        for index, (problem, own) in enumerate(zip(segment.problems, operands, strict=True)))
-        found = set()
         for places in _exchanges(segment, dims):
+            found: list[tuple[Any, list[int]]] = []     # tiles, and the layers at which intermediates are read last
             loops = tuple(TileLoop(places[loop.dim], loop.tile) for loop in part.loops)
             single = [TileLoop(dim, segment.problems[-1].bounds[dim]) for dim in dims
                       if dim not in {loop.dim for loop in loops}]
             links = tuple(link.staying(Stay(self.home, frozenset(places[dim] for dim in kept)))
                           for link, kept in zip(segment.links, part.kept, strict=True))
             for others, reads in product(_subsets(single), _subsets([other.read for other in segment.residuals])):
-                group = FusedGroup(layers, links, (*loops, *others), segment.repeat, second_reads=reads)
-                tiles = tuple(frozenset(_times(step_classes(group, layer, steps)).items())
-                              for layer, steps in zip(group.layers, layer_steps(group), strict=True))
-                if tiles not in found:
-                    found.add(tiles)
+                # outside of all loops, one of a single step needs the least room
+                group = FusedGroup(layers, links, (*others, *loops), segment.repeat, second_reads=reads)
+                tiles = [_times(step_classes(group, layer, steps))
+                         for layer, steps in zip(group.layers, layer_steps(group), strict=True)]
+                if not any(tiles == known and all(map(le, earlier, group.last_uses())) for known, earlier in found):
+                    found.append((tiles, group.last_uses()))
                     yield group
 
     def _room(self, group: FusedGroup, all_steps: Sequence[LayerSteps]) -> list[float]:
@@ -172,7 +185,10 @@ class SearchedSegment:
             places = [([ResidentTile(output.name, home, written, handed=True, partial=True)], 0.0)]
         elif any(step.shares_sums for step in classes):
             words = {step: number * problem.resized(step.shape).tensor_size(output) for step, number in classes.items()}
-            again = sum(own for step, own in words.items() if not step.first_sum)
+            whole = self.hardware.arch.levels[-1].block_size * self.hardware.arch.levels[-1].instances
+            # beside words that the tile itself reads back, those of a block may take no further access
+            again = sum(number * (problem.resized(step.shape).tensor_size(output) // whole * whole)
+                        for step, number in classes.items() if not step.first_sum)
             last = sum(own for step, own in words.items() if step.last_sum)
             places = [([], self.costs.read[-1] * again)] if spilled else [
                 ([ResidentTile(output.name, level, handed=True, apart=True, partial=True)], self.costs.written * last)
@@ -182,7 +198,7 @@ class SearchedSegment:
         for ways in product(*operands.values()):
             staying = [space_of(problem, name) for name, stays in zip(operands, ways, strict=True) if stays]
             left = room - sum(max(prod(space.tile_extents(problem.resized(step.shape).bounds)) for step in classes)
-                              for space in staying if space.name not in layer.operands)
+                              for space in staying if space.name not in layer.operands.keys() | self._brought(index))
             if left < 0:
                 continue
             kept = Stay(self.home, frozenset(loop.dim for loop in group.loops))

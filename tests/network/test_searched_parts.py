@@ -14,7 +14,7 @@ from torch import nn
 
 from fadiff_mapper import NetworkOptions, load_network, map_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion import FusedGroup
+from fadiff_mapper.fusion import FusedGroup, TileLoop
 from fadiff_mapper.fusion.candidates import cut_dims, shared_loops, with_second_reads
 from fadiff_mapper.fusion.estimates import Candidate
 from fadiff_mapper.fusion.prices import NOTHING, word_costs
@@ -46,20 +46,29 @@ def least_of(run: PlanningRun, searched: bool = True) -> NetworkLeast:
                          [bound for bound in bounds if bound], run.segments, searched=searched)
 
 
-def part_of(run: PlanningRun, segment: Segment, group: FusedGroup) -> WholePart | None:
-    """The part that holds a group, with open residencies; None where sums rest in a level that must not keep them."""
+def part_of(run: PlanningRun, segment: Segment, group: FusedGroup, random: Random) -> WholePart | None:
+    """The part that holds a group, with some residencies decided; None where sums rest in a level that must not keep
+    them."""
     last, spec = segment.problems[-1], run.by_node[segment.nodes[-1]].spec
     if any(level.name == group.sums and last.output.name in here.bypass
            for level, here in zip(spec.arch.levels, spec.constraints.levels, strict=True)):
         return None
     loops = tuple(loop for loop in group.loops if loop.tile < last.bounds[loop.dim])
     shared, _ = shared_loops(segment, cut_dims(segment))
+    stays = []
+    for index, layer in enumerate(group.layers):
+        handed = {link.tensor for link in group.into(index)}
+        brought = {one.operand for one in segment.shared if one.layer == index}
+        numbers = [1 if space.name in layer.shared else 1 + (space.name in brought) + (space.name in layer.operands)
+                   for space in layer.problem.dataspaces
+                   if not space.read_write and space.name not in handed | layer.lasting.keys()]
+        stays.append([random.choice((0, number)) for number in (*numbers, 0, 0)[:2]])
     return WholePart(
         loops, tuple(link.stay.across & own & {loop.dim for loop in loops}
                      for link, own in zip(group.links, shared, strict=True)),
         group.sums == run.hardware.arch.level_names()[-1]
         and any(loop.dim not in last.output.dimensions for loop in loops),
-        [(0, 0)] * len(segment.problems), [0.0] * len(segment.problems))
+        stays, [0.0] * len(segment.problems))
 
 
 def shares_of(group: LeastGroup, part: WholePart, point: OperatingPoint) -> Iterator[float]:
@@ -76,11 +85,15 @@ def drawn_shares(run: PlanningRun, random: Random, among: Sequence[Segment], mem
         segment, group = drawn_group(random, run, random.choice(among))
         if random.random() < 0.5:
             group = replace(group, links=tuple(link.staying(replace(link.stay, lines=True)) for link in group.links))
+        whole = [dim for dim in cut_dims(segment) if dim not in {loop.dim for loop in group.loops}]
+        if random.random() < 0.3:   # loops of a single step
+            group = replace(group, loops=(*(TileLoop(dim, segment.problems[-1].bounds[dim]) for dim in whole),
+                                          *group.loops))
         drawn.append((segment, group))
         drawn += [(segment, other.group) for other in with_second_reads(
             run.hardware, Candidate(segment, group, NOTHING), costs)]
     for segment, group, point in exact_points(run, random.sample(drawn, len(drawn)), memory, compared=True):
-        own, part = plain_step(least, segment.nodes).least, part_of(run, segment, group)
+        own, part = plain_step(least, segment.nodes).least, part_of(run, segment, group, random)
         assert isinstance(own, LeastGroup)
         if part and own.searches:
             yield from shares_of(own, part, point)
@@ -118,7 +131,7 @@ def test_no_group_with_lasting_tensors_is_below_the_searched_price_of_its_part(n
     for step, group, point in drawn_versions(random, run, least, TileMemory()):
         own = step.least
         assert isinstance(own, LeastGroup)
-        part = part_of(run, own.segment, group)
+        part = part_of(run, own.segment, group, random)
         if part and own.searches:
             assert max(shares_of(own, part, point)) <= 1 + 1e-9, (step.nodes, step.residents, group.loops)
             compared += 1
