@@ -190,18 +190,23 @@ class LeastGroup:
         if by_units and self.price_of_layers(energy, cycles) < self.price_of_layers(energy, 0.0) + by_units:
             cycles, goal = 0.0, goal - by_units
         self.lowest.clear()
+        return self.bound.refine(*_sums(energy, cycles), goal, WORK)
+
+    def search(self, energy: float, cycles: float) -> int:
+        """Searches the tiles of the part with the least price, if it cannot be divided; returns the number of mappings
+        evaluated, 0 where nothing is left to search."""
         sums = _sums(energy, cycles)
-        work = self.bound.refine(*sums, goal, WORK)
-        while self.searches and work < WORK and self.bound.lower(*sums) < goal and (
-                found := self.bound.least_whole(*sums)):
-            place, loops, kept, spilled, stays, prices = found
-            names = self.segment.problems[-1].dimensions
-            part = WholePart(tuple(TileLoop(names[dim], int(tile)) for dim, tile in loops),
-                             tuple(frozenset(names[dim] for dim in dims) for dims in kept), spilled, stays, prices)
-            least, evaluated = self.searches.price(part, sums)
-            self.bound.searched(place, *sums, least)
-            work += evaluated + self.bound.refine(*sums, goal, WORK)
-        return work
+        found = self.bound.least_whole(*sums) if self.bound and self.searches else None
+        if not (self.bound and self.searches and found):
+            return 0
+        place, loops, kept, spilled, stays, prices = found
+        names = self.segment.problems[-1].dimensions
+        part = WholePart(tuple(TileLoop(names[dim], int(tile)) for dim, tile in loops),
+                         tuple(frozenset(names[dim] for dim in dims) for dims in kept), spilled, stays, prices)
+        least, evaluated = self.searches.price(part, sums)
+        self.lowest.clear()
+        self.bound.searched(place, *sums, least)
+        return evaluated
 
 
 def _sums(energy: float, cycles: float) -> tuple[float, float]:
@@ -280,9 +285,10 @@ class NetworkLeast:
 
     def raise_price(self, energy: float, cycles: float, most: float, over: Over = never, enough: float = inf,
                     patience: float = PATIENCE) -> float:
-        """Raises the least price of all plans: divides groups and proves layers of the plan with that price, until the
-        price is `enough`, no part of the plan is open, `most` parts were looked at, or time is over. Returns the number
-        of parts looked at; infinite where the price rose by less than `RISE` over `patience` parts of groups."""
+        """Raises the least price of all plans: divides groups and proves layers of the plan with that price, and
+        searches the groups where nothing can be divided, until the price is `enough`, no part of the plan is open,
+        `most` parts and mappings were looked at, or time is over. Returns their number; infinite where the price rose
+        by less than `RISE` over `patience` parts of groups."""
         prices = self.prices(energy, cycles)
         reached, since = 0.0, 0     # the least price at its last sufficient rise, and parts of groups since then
         total, parts, hopeless = 0.0, list[LeastLayer | LeastGroup](), False    # of the plan of the least price
@@ -308,11 +314,22 @@ class NetworkLeast:
             looked = part.raise_price(energy, cycles, least + max((goal - total) / len(parts), RAISED * least))
             if isinstance(part, LeastGroup):
                 since += looked     # proofs of layers do not count: each is made once
-            # a layer's bound also bounds its groups with lasting tensors
+            price_again(part)
+            return looked
+
+        def price_again(part: LeastLayer | LeastGroup) -> None:
+            """Prices the steps that a part bounds; a layer's bound also bounds its groups with lasting tensors."""
             for number in self.steps_of[id(part)] if isinstance(part, LeastGroup) else range(len(prices)):
                 prices[number] = self.steps[number].price(energy, cycles)
-            return looked
         made = refine(deciding, opened, most=most, over=over)
+        while made < most and not hopeless and not over():  # where nothing is left to divide, which takes less time
+            groups = [part for part in parts if isinstance(part, LeastGroup)]
+            evaluated = sum(part.search(energy, cycles) for part in groups)
+            for part in groups:
+                price_again(part)
+            if not evaluated:
+                break
+            made += evaluated + refine(deciding, opened, most=most - made - evaluated, over=over)
         return inf if hopeless else made
 
     def bound(self, metric: str, most: float = MOST_WORK, over: Over = never, enough: float = inf,
