@@ -380,7 +380,8 @@ class KnownLeast(KnownForms):
 
     groups: dict[Hashable, LeastGroup] = field(default_factory=dict)    # by segment and choice of lasting tensors
     layers: dict[Hashable, list[LayerInGroup]] = field(default_factory=dict)    # by layer and data spaces in the home
-    tiles: TileMemory = field(default_factory=TileMemory)   # searches of tiles
+    tiles: TileMemory = field(default_factory=TileMemory)   # layers of tiles that were searched
+    prices: dict[Hashable, float] = field(default_factory=dict)     # least prices of these tiles
 
 
 def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer],
@@ -466,7 +467,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         if all(len(each) == 1 for each in homed) and not packed and masked.keys().isdisjoint(segment.nodes):
             least.make_bound = partial(group_bound, hardware, segment, [layer for layer, in homed], costs, known, own)
             searches = SearchedSegment(hardware, homes(hardware)[0], segment, [layer.spec for layer, in homed], own,
-                                       costs, known.tiles)
+                                       costs, known.tiles, known.prices)
             least.searches = searches if searched and searches.possible else None
         return least
 

@@ -22,7 +22,7 @@ points that no later layer reads; second readers of an intermediate may need mor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, permutations, product
 from math import inf, isfinite, prod
@@ -70,7 +70,8 @@ class WholePart:
 class SearchedSegment:
     """The groups of a segment on a design with one possible home, for searches of their tiles.
 
-    `specs`: of its layers; the caller keeps them alive as long as `memory`, which takes up outcomes of searches.
+    `specs`: of its layers; the caller keeps them alive as long as `memory` and `prices`, which takes up the least price
+    of every tile.
     """
 
     hardware: Hardware
@@ -80,6 +81,7 @@ class SearchedSegment:
     residents: Residents    # lasting tensors in the home
     costs: WordCosts
     memory: TileMemory
+    prices: dict[Hashable, float]
 
     @property
     def possible(self) -> bool:
@@ -242,12 +244,15 @@ class SearchedSegment:
         prepared = self.memory.layer(spec, problem)
         rooms = tuple(room if level.name == self.home else inf if level.usable is None else float(level.usable)
                       for level in self.hardware.arch.levels)
+        keys = {shape: (prepared[1], shape, sums, held, *rooms) for shape in shapes}
+        new = [shape for shape, key in keys.items() if key not in self.prices]
         outcomes = tile_outcomes([(TileShape(
-            index, shape, replace(spec, problem=problem.resized(shape)), "", (prepared[1], shape, sums, held, *rooms),
-            rooms, (ANY,), held, sums, prepared), ANY) for shape in shapes], SEARCH, never, self.memory)
-        # no outcome where constraints contradict each other, no least price where nothing is proved
-        return ({shape: inf if outcome is None else outcome.least or 0.0
-                 for shape, outcome in zip(shapes, outcomes, strict=True)},
+            index, shape, replace(spec, problem=problem.resized(shape)), "", keys[shape], rooms, (ANY,), held, sums,
+            prepared), ANY) for shape in new], SEARCH, never, replace(self.memory, outcomes={}))
+        for shape, outcome in zip(new, outcomes, strict=True):
+            # no outcome where constraints contradict each other, no least price where nothing is proved
+            self.prices[keys[shape]] = inf if outcome is None else outcome.least or 0.0
+        return ({shape: self.prices[key] for shape, key in keys.items()},
                 sum(outcome.evaluations for outcome in outcomes if outcome))
 
 
