@@ -196,8 +196,7 @@ class LeastGroup:
         """Searches the tiles of the part with the least price, if it cannot be divided; returns the number of mappings
         evaluated, 0 where nothing is left to search."""
         sums = _sums(energy, cycles)
-        found = self.bound.least_whole(*sums) if self.bound and self.searches else None
-        if not (self.bound and self.searches and found):
+        if not (self.bound and self.searches and (found := self.bound.least_whole(*sums))):
             return 0
         place, loops, kept, spilled, stays, prices = found
         names = self.segment.problems[-1].dimensions

@@ -186,12 +186,12 @@ class SearchedSegment:
                           for link in group.links[index:index + 1])
             places = [([ResidentTile(output.name, home, written, handed=True, partial=True)], 0.0)]
         elif any(step.shares_sums for step in classes):
-            words = {step: number * problem.resized(step.shape).tensor_size(output) for step, number in classes.items()}
-            whole = self.hardware.arch.levels[-1].block_size * self.hardware.arch.levels[-1].instances
-            # beside words that the tile itself reads back, those of a block may take no further access
-            again = sum(number * (problem.resized(step.shape).tensor_size(output) // whole * whole)
+            words = {step: problem.resized(step.shape).tensor_size(output) for step in classes}
+            block = self.hardware.arch.levels[-1].block_size * self.hardware.arch.levels[-1].instances
+            # beside words that the tile itself reads back, a part of a block may take no further access
+            again = sum(number * (words[step] // block * block)
                         for step, number in classes.items() if not step.first_sum)
-            last = sum(own for step, own in words.items() if step.last_sum)
+            last = sum(number * words[step] for step, number in classes.items() if step.last_sum)
             places = [([], self.costs.read[-1] * again)] if spilled else [
                 ([ResidentTile(output.name, level, handed=True, apart=True, partial=True)], self.costs.written * last)
                 for level, here in enumerate(self.specs[index].constraints.levels[:-1])
