@@ -31,7 +31,7 @@ line passes through the corner: a cutting-plane method for the convex hull of al
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise, product
@@ -82,6 +82,9 @@ WORK, RAISED = 2_000, 1e-2
 the segment's price shall rise until then. Set by hand."""
 
 
+Line = tuple[float, float, float]
+"""Prices per pJ and per cycle, and a lower bound on the price of every plan."""
+
 PriceProof = Callable[[tuple[float, float]], MappingProof]
 """Proves the least price of a layer at energy and cycles of the network; an infinite sum does not count."""
 
@@ -121,7 +124,7 @@ class LeastLayer:
     def raise_price(self, energy: float, cycles: float, goal: float) -> int:
         """Proves the least price, whatever the goal; returns the number of parts and mappings that the proof took."""
         assert self.proof
-        proof = self.proved[energy, cycles] = self.proof(_sums(energy, cycles))
+        proof = self.proved[energy, cycles] = self.proof(sums_of(energy, cycles))
         return proof.parts + proof.mappings
 
 
@@ -159,7 +162,7 @@ class LeastGroup:
         """The least price of the layers at prices per pJ and per cycle, without the operators between them."""
         if (energy, cycles) not in self.lowest:
             self.lowest[energy, cycles] = max(energy * self.point.energy_pj + cycles * self.point.cycles,
-                                              self.bound.lower(*_sums(energy, cycles)) if self.bound else 0.0)
+                                              self.bound.lower(*sums_of(energy, cycles)) if self.bound else 0.0)
         least = self.lowest[energy, cycles]
         if self.with_words:
             layer, words = self.with_words
@@ -170,7 +173,7 @@ class LeastGroup:
     def sizes(self, energy: float, cycles: float) -> dict[str, int]:
         """The largest tile of each shared loop, outermost first, in the part of the groups with the least price; empty
         where that part fixes no loops."""
-        loops = self.bound.least_loops(*_sums(energy, cycles)) if self.bound else []
+        loops = self.bound.least_loops(*sums_of(energy, cycles)) if self.bound else []
         return {self.segment.problems[-1].dimensions[number]: int(tile) for number, tile in loops}
 
     def open_at(self, energy: float, cycles: float) -> bool:
@@ -190,12 +193,12 @@ class LeastGroup:
         if by_units and self.price_of_layers(energy, cycles) < self.price_of_layers(energy, 0.0) + by_units:
             cycles, goal = 0.0, goal - by_units
         self.lowest.clear()
-        return self.bound.refine(*_sums(energy, cycles), goal, WORK)
+        return self.bound.refine(*sums_of(energy, cycles), goal, WORK)
 
     def search(self, energy: float, cycles: float) -> int:
         """Searches the tiles of the part with the least price, if it cannot be divided; returns the number of mappings
         evaluated, 0 where nothing is left to search."""
-        sums = _sums(energy, cycles)
+        sums = sums_of(energy, cycles)
         if not (self.bound and self.searches and (found := self.bound.least_whole(*sums))):
             return 0
         place, loops, kept, spilled, stays, prices = found
@@ -208,9 +211,17 @@ class LeastGroup:
         return evaluated
 
 
-def _sums(energy: float, cycles: float) -> tuple[float, float]:
+def sums_of(energy: float, cycles: float) -> tuple[float, float]:
     """Prices per pJ and per cycle as sums for the kernel: the energy and the cycles that each cost 1."""
     return 1 / energy if energy else inf, 1 / cycles if cycles else inf
+
+
+def title_of(nodes: Sequence[str], operands: Iterable[tuple[int, str, bool]], made: bool, room: int) -> str:
+    """The title of layers that run as a group, or of one by itself; the other arguments as in `Residents`."""
+    lasting = [f"{operand} of {nodes[layer]} {'there' if there else 'brought'}"
+               for layer, operand, there in sorted(operands)]
+    return ", ".join([" + ".join(nodes), *lasting, *(["output left"] if made else []),
+                      *([f"{room} words"] if room else [])])
 
 
 @dataclass(frozen=True)
@@ -227,6 +238,12 @@ class PathStep:
     runs: float = 1     # runs of a layer by itself, back to back
     credit: OperatingPoint = NOTHING  # the most that a group saves of the cost besides the layers (`besides`)
     residents: Residents = NOBODY
+
+    @property
+    def title(self) -> str:
+        """The layers, and the lasting tensors that lie in the home meanwhile; steps of one title share one bound."""
+        own = self.residents
+        return title_of(self.nodes, own.operands, own.made, own.room)
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price at prices per pJ and per cycle."""
@@ -333,7 +350,13 @@ class NetworkLeast:
 
     def bound(self, metric: str, most: float = MOST_WORK, over: Over = never, enough: float = inf,
               patience: float = PATIENCE) -> float:
-        """A lower bound on all plans: "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles.
+        """A lower bound on all plans: "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles; arguments as for
+        `lines`."""
+        return SLACK * least_metric(self.lines(metric, most, over, enough, patience))
+
+    def lines(self, metric: str, most: float = MOST_WORK, over: Over = never, enough: float = inf,
+              patience: float = PATIENCE) -> list[Line]:
+        """Lines in the plane of energy and cycles below which no plan lies, for a bound on a metric.
 
         Groups are divided and layers by themselves proved until the bound is `enough`, no bound can rise further,
         `most` parts were looked at, the price of plans hardly rises at some prices per pJ and per cycle (`patience`, as
@@ -343,34 +366,63 @@ class NetworkLeast:
         enough *= (1 + TANGENT) ** 2 / SLACK    # the last tangent and the slack may take as much from the bound
         if not (energy and cycles):     # a sum over the parts of a plan, not a product of two
             self.raise_price(energy, cycles, most, over, enough, patience)
-            return SLACK * self.price(energy, cycles)
+            return [(energy, cycles, self.price(energy, cycles))]
 
         def raised(energy: float, cycles: float) -> float:
             """`raise_price`, up to the line that touches the hyperbola of the EDP that is enough."""
             return self.raise_price(energy, cycles, most / 2, over, 2 * sqrt(energy * cycles * enough), patience)
         apart = summed([self.besides, *(OperatingPoint(runs * own.energy_pj, runs * own.cycles)
                                         for own, runs in self.alone)])
-        at = [(1.0, 0.0), (0.0, 1.0)]   # prices by falling weight of energy: neighbours meet at the corners
+        at = [(1.0, 0.0), (0.0, 1.0)]
         if apart.energy_pj and apart.cycles:
             at.insert(1, (1 / apart.energy_pj, 1 / apart.cycles))
             most -= raised(*at[1])  # half of the remaining work at each pair of prices
-        lines = [(*prices, self.price(*prices)) for prices in at]    # earlier prices stay bounds as groups are divided
+        known = {prices: self.price(*prices) for prices in at}  # earlier prices stay bounds as groups are divided
         while True:
-            corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
-                       for (a, b, c), (d, e, f) in pairwise(lines)]
+            lines = edges([(*prices, least) for prices, least in known.items()])
+            corners = corners_of(lines)
             least = min(range(len(corners)), key=lambda index: prod(corners[index]))
             if not prod(corners[least]) or prod(corners[least]) >= enough:  # the product is 0 without energy
-                return SLACK * prod(corners[least])
-            beside = [(energy, cycles, self.price(energy, cycles)) for energy, cycles, _ in lines[least:least + 2]]
-            if beside != lines[least:least + 2]:
-                lines[least:least + 2] = beside
+                return lines
+            beside = {(energy, cycles): self.price(energy, cycles) for energy, cycles, _ in lines[least:least + 2]}
+            if not beside.items() <= known.items():
+                known |= beside
                 continue
             energy, cycles = 1 / corners[least][0], 1 / corners[least][1]
             most -= raised(energy, cycles)
             tangent = self.price(energy, cycles)
-            if tangent <= 2 * (1 + TANGENT) or len(lines) == MOST_LINES:
-                return SLACK * prod(corners[least])
-            lines.insert(least + 1, (energy, cycles, tangent))
+            if tangent <= 2 * (1 + TANGENT) or len(known) == MOST_LINES:
+                return lines
+            known[energy, cycles] = tangent
+
+
+def edges(lines: Sequence[Line]) -> list[Line]:
+    """The lines along which the region above all lines has an edge, by falling weight of energy."""
+    def slope(line: Line) -> float:
+        return line[1] / line[0] if line[0] else inf
+    found: list[Line] = []
+    for line in sorted(lines, key=lambda line: (slope(line), -line[2] / max(line[:2]))):
+        if found and slope(line) <= slope(found[-1]) * (1 + 1e-12):     # parallel, and the other one is higher
+            continue
+        while len(found) > 1:
+            (energy, cycles), = corners_of([found[-2], line])
+            if found[-1][0] * energy + found[-1][1] * cycles < found[-1][2]:
+                break
+            found.pop()     # its neighbours meet above it
+        found.append(line)
+    return found
+
+
+def corners_of(lines: Sequence[Line]) -> list[tuple[float, float]]:
+    """Energy and cycles at which each line meets the next one."""
+    return [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
+            for (a, b, c), (d, e, f) in pairwise(lines)]
+
+
+def least_metric(lines: Sequence[Line]) -> float:
+    """The least metric of a point above all lines, which are `edges`: the least price of one line, or the least product
+    of energy and cycles, which lies at a corner."""
+    return min(map(prod, corners_of(lines))) if len(lines) > 1 else lines[0][2]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import combinations
 from math import inf, prod
 from pathlib import Path
 from random import Random
@@ -14,7 +15,8 @@ from typing import Any, TypeVar, cast
 
 import pytest
 import torch
-from kernel_parts import parts as kernel_parts
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from fadiff_mapper import NetworkOptions, NetworkResult, load_network, map_network
@@ -37,6 +39,8 @@ from fadiff_mapper.network.network_bound import (
     LeastLayer,
     NetworkLeast,
     PathStep,
+    edges,
+    least_metric,
     network_least,
 )
 from fadiff_mapper.network.one_design import repeats_of
@@ -191,19 +195,19 @@ def test_no_part_of_groups_is_above_a_group_in_it(network: str, design: str, rou
                                 for level, here in zip(last.arch.levels, last.constraints.levels, strict=True)):
                 continue    # sums rest in a level only where the constraints let it keep them
             *_, orders, _, shared = given[-1]
-            for part in parts_around(random, segment, group, orders, shared, outermost):
+            for part in parts_around(random, segment, group, bound, orders, shared, outermost):
                 whole = summed([point, step.credit])
                 for energy, cycles in ((point.energy_pj, inf), (inf, point.cycles), (point.energy_pj, point.cycles)):
                     most = whole.energy_pj / energy + whole.cycles / cycles
-                    assert kernel_parts.part_price(bound, *part, energy, cycles) <= most * (1 + 1e-9), (group, part)
+                    assert bound.part(*part).price(energy, cycles) <= most * (1 + 1e-9), (group, part)
                     compared += 1
     assert compared > 5
 
 
-def parts_around(random: Random, segment: Segment, group: FusedGroup, orders: Sequence[tuple[list[int], bool]],
-                 shared: Sequence[Sequence[int]], outermost: str) -> Iterator[tuple[Any, ...]]:
-    """Parts that hold a group, as `part_price` takes them; none where its order is that of another loop that
-    is interchangeable."""
+def parts_around(random: Random, segment: Segment, group: FusedGroup, bound: GroupBound,
+                 orders: Sequence[tuple[list[int], bool]], shared: Sequence[Sequence[int]],
+                 outermost: str) -> Iterator[tuple[Any, ...]]:
+    """Decisions of parts that hold a group; none where its order is that of another loop that is interchangeable."""
     last = segment.problems[-1]
     names, tiles = last.dimensions, {loop.dim: loop.tile for loop in group.loops if loop.tile < last.bounds[loop.dim]}
     adds = any(dim not in last.output.dimensions for dim in tiles)
@@ -228,11 +232,12 @@ def parts_around(random: Random, segment: Segment, group: FusedGroup, orders: Se
                     most[position] = float(random.randint(int(most[position]), last.bounds[names[dim]]))
             stays = [(0, 0)] * len(group.layers)
             if kind == "exact" and not segment.shared and not any(layer.operands for layer in group.layers):
-                stays = [(1, 1)] * len(group.layers)
+                stays = [tuple(min(bound.residencies(number, layer, slot), 1) for slot in range(2))
+                         for layer in range(len(group.layers))]
             if kind == "open":      # whose sizes are those of the first order
                 place = {dim: position for position, dim in enumerate(dims)}
                 least, most = ([sizes[place[dim]] for dim in orders[0][0]] for sizes in (least, most))
-            yield 0 if kind == "open" else number, again, kept, stays, least, most
+            yield 0 if kind == "open" else number, least, most, again, kept, stays
         return
 
 
@@ -496,8 +501,9 @@ def test_points_computed_again_are_no_work_in_full_tiles(tile: int, tmp_path: Pa
     (_, mapped, point), = exact_points(run, [(segment, fused)], TileMemory(), compared=True)
     compared = 0
     *_, orders, _, shared = given[-1]
-    for part in parts_around(Random(1), segment, mapped, orders, shared, run.hardware.arch.level_names()[-1]):
-        assert kernel_parts.part_price(bound, *part, inf, 1.0) <= point.cycles * (1 + 1e-9), part
+    assert bound
+    for part in parts_around(Random(1), segment, mapped, bound, orders, shared, run.hardware.arch.level_names()[-1]):
+        assert bound.part(*part).price(inf, 1.0) <= point.cycles * (1 + 1e-9), part
         compared += 1
     assert compared
 
@@ -515,10 +521,11 @@ def test_a_group_whose_first_tile_is_padding_fits_into_its_parts(monkeypatch: py
                        (segment.links[0].staying(kept),), (TileLoop("P", 1),))
     (_, mapped, point), = exact_points(run, [(segment, fused)], TileMemory(), compared=True)
     *_, orders, _, shared = given[-1]
-    parts = list(parts_around(Random(1), segment, mapped, orders, shared, run.hardware.arch.level_names()[-1]))
+    assert bound
+    parts = list(parts_around(Random(1), segment, mapped, bound, orders, shared, run.hardware.arch.level_names()[-1]))
     assert parts
     for part in parts:
-        assert kernel_parts.part_price(bound, *part, point.energy_pj, inf) <= 1 + 1e-9, part
+        assert bound.part(*part).price(point.energy_pj, inf) <= 1 + 1e-9, part
 
 
 def convolutions(*layers: tuple[int, int, int, int], channels: int, size: int) -> Workload:
@@ -557,8 +564,8 @@ def test_rows_and_columns_of_a_square_layer_have_the_same_bound(monkeypatch: pyt
                 for cut in (rows, columns):
                     sizes = [float({channels: summands, cut: tile}.get(dim, last.bounds[last.dimensions[dim]]))
                              for dim in orders[0][0]]
-                    prices.append(kernel_parts.part_price(group.bound, 1, [0], [0], [(0, 0)] * 2, sizes, sizes,
-                                                          energy, cycles))
+                    assert group.bound
+                    prices.append(group.bound.part(1, sizes, sizes, [0], [0], [(0, 0)] * 2).price(energy, cycles))
                 assert prices[0] == pytest.approx(prices[1], rel=1e-12)
                 compared += prices[0] < inf
     assert compared > 10
@@ -717,6 +724,20 @@ def test_the_bound_on_a_product_is_reached_where_energy_is_not_traded_against_cy
     traded = {name: LeastLayer(1.0, 1.0, 16.0) for name in "ab"}
     least = in_turn(traded, OperatingPoint(0.0, 0.0))
     assert 64 * (1 - 1e-3) < least.bound("edp") <= 64    # (4 + 4) ** 2, by Cauchy and Schwarz
+
+
+@given(st.lists(st.tuples(st.floats(0.05, 20), st.floats(0.1, 10)), max_size=6), st.floats(0.1, 5), st.floats(0.1, 5))
+def test_the_least_product_above_lines_is_that_of_their_best_common_corner(
+        tilted: list[tuple[float, float]], energy: float, cycles: float) -> None:
+    """Whatever the order of the lines, and with lines that lie below the corner of others."""
+    lines = [(slope, 1.0, least) for slope, least in tilted] + [(1.0, 0.0, energy), (0.0, 1.0, cycles)]
+    found = edges(lines)
+    corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
+               for (a, b, c), (d, e, f) in combinations(lines, 2) if abs(a * e - b * d) > 1e-9]
+    common = [x * y for x, y in corners if all(a * x + b * y >= c * (1 - 1e-9) for a, b, c in lines)]
+    assert least_metric(found) == pytest.approx(min(common), rel=1e-6)
+    assert set(found) <= set(lines) and [line[1] / line[0] if line[0] else inf for line in found] == sorted(
+        line[1] / line[0] if line[0] else inf for line in found)
 
 
 class CreepingBound:
