@@ -248,8 +248,25 @@ class LayerLeast:
                  units: ProductUnits, through: int, brought: int, lasting: int, lasting_words: float,
                  once: list[float], inward: list[float]) -> None: ...
 
+class GroupPart:
+    """A part of the groups of a segment, with its bounds."""
+
+    @property
+    def order(self) -> int: ...     # its number among `GroupBound.orders`
+    # For a group with so many loops and links: the order; the least and largest tiles, by place in the order; by link
+    # the places, as bits, of the loops along which words are made again, and of those along which they stay; and by
+    # layer the residencies of two operands from outside, numbered from 1 on, 0 if undecided.
+    def decisions(self, loops: int, links: int) -> tuple[
+        int, list[float], list[float], list[int], list[int], list[list[int]]]: ...
+    def price(self, energy: float, cycles: float) -> float: ...     # infinite where no group fits
+
 class GroupBound:
     """All groups of a segment in parts; prices as for `NestEstimate`."""
+
+    parts: list[GroupPart]  # without those that were divided
+    # dimensions of the loops, outermost first, and whether sums are spilled; the first one stands for all orders
+    orders: list[tuple[list[int], bool]]
+    shared: list[list[int]]     # by link the dimensions along which steps share words of the intermediate
 
     def __init__(self, segment: FusedSegment, layers: list[LayerLeast], usable: float, bandwidth: list[float],
                  orders: list[tuple[list[int], bool]], alike: list[tuple[int, int]],
@@ -265,6 +282,13 @@ class GroupBound:
         int, list[tuple[int, float]], list[list[int]], bool, list[list[int]], list[float]] | None: ...
     # Takes up the least price of the groups in the part at a place.
     def searched(self, place: int, energy: float, cycles: float, least: float) -> None: ...
+    # The part with these decisions, as in `GroupPart.decisions`.
+    def part(self, order: int, least: Sequence[float], most: Sequence[float], again: Sequence[int],
+             kept: Sequence[int], stays: Sequence[Sequence[int]]) -> GroupPart: ...
+    # The parts of a part by the choice that raises its price most; empty where it cannot be divided.
+    def divided(self, part: GroupPart, energy: float, cycles: float) -> list[GroupPart]: ...
+    # How many residencies an operand may have in an order, by its place among those of the layer from outside; 0: none.
+    def residencies(self, order: int, layer: int, slot: int) -> int: ...
 
 class SumsRest:
     """Where partial sums rest between steps: where they are summed up, in the home, or in the outermost level."""

@@ -1232,6 +1232,24 @@ std::vector<std::vector<GroupPart>> GroupBound::divided(const std::vector<GroupP
     return found;
 }
 
+std::vector<GroupPart> GroupBound::divided_at(const GroupBox& part, const Price& price) {
+    price_ = price;
+    std::vector<GroupPart> parts{GroupPart{part}};
+    evaluate(parts);
+    std::vector<GroupPart> found = std::move(divided(parts)[0]);
+    price_ = {0, 0};    // the next call takes up all parts
+    return found;
+}
+
+int GroupBound::residencies(std::size_t order, std::size_t layer, std::size_t slot) const {
+    const FusedLayer& own = segment_.layers[layer];
+    for (int t = 0; t < int(own.spaces.size()); ++t) {
+        if (own.spaces[t].written || (own.handed | layers_[layer].lasting) >> t & 1) continue;
+        if (!slot--) return choices_of(layer, t, orders_[order]);
+    }
+    return 0;
+}
+
 // Takes up the part at a place among those that wait, or among those that are whole.
 void GroupBound::rank(std::size_t place) {
     const GroupPart& part = parts_[place];

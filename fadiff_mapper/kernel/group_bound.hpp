@@ -192,6 +192,18 @@ public:
     // The least costs of parts of one order after the same decisions, and their prices at the last price of `refine`.
     void evaluate(std::vector<GroupPart>& parts);
 
+    // The parts of a part by the one division that raises the price most; empty where it cannot be divided.
+    std::vector<GroupPart> divided_at(const GroupBox& part, const Price& price);
+
+    // How many residencies an operand from outside may have in an order, by its place among the operands of a layer from outside;
+    // 0 where there is no such operand.
+    int residencies(std::size_t order, std::size_t layer, std::size_t slot) const;
+
+    const FusedSegment& segment() const { return segment_; }
+    const std::vector<GroupPart>& parts() const { return parts_; }
+    const std::vector<LoopOrder>& orders() const { return orders_; }
+    const std::vector<std::vector<int>>& shared() const { return shared_; }
+
 private:
     using Ranked = std::pair<double, std::size_t>;  // a price, and the place of the part
     using Queue = std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>>;

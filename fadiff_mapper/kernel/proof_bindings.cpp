@@ -156,6 +156,59 @@ std::vector<std::pair<int, double>> least_loops(const GroupBound& bound, double 
     return bound.least_loops({energy, cycles});
 }
 
+// A part with its least costs. All numbers are checked, as they are used as indices and divisors.
+GroupPart part_of(GroupBound& bound, std::size_t order, const std::vector<double>& least, const std::vector<double>& most,
+                  const std::vector<int>& again, const std::vector<int>& kept,
+                  const std::vector<std::array<int, 2>>& stays) {
+    const FusedSegment& segment = bound.segment();
+    need(order < bound.orders().size(), "order");
+    const std::vector<int>& dims = bound.orders()[order].dims;
+    need(least.size() == dims.size() && most.size() == dims.size(), "least, most", ": wrong number of loops");
+    need(again.size() == segment.links.size() && kept.size() == again.size(), "again, kept", ": wrong number of links");
+    need(stays.size() == segment.layers.size(), "stays", ": wrong number of layers");
+    GroupBox box;
+    box.order = std::uint16_t(order);
+    for (std::size_t loop = 0; loop < dims.size(); ++loop) {
+        need(1 <= least[loop] && least[loop] <= most[loop] && most[loop] <= segment.layers.back().bounds[dims[loop]], "least, most");
+        box.least[loop] = least[loop], box.most[loop] = most[loop];
+    }
+    for (std::size_t link = 0; link < again.size(); ++link) {
+        need(0 <= again[link] && 0 <= kept[link] && (again[link] | kept[link]) >> dims.size() == 0, "again, kept");
+        box.again[link] = std::uint8_t(again[link]), box.kept[link] = std::uint8_t(kept[link]);
+    }
+    for (std::size_t layer = 0; layer < stays.size(); ++layer)
+        for (std::size_t slot = 0; slot < 2; ++slot) {
+            const int own = stays[layer][slot];
+            need(0 <= own && (!own || own <= bound.residencies(order, layer, slot)), "stays");
+            box.stays[layer][slot] = std::uint8_t(own);
+        }
+    std::vector<GroupPart> parts{GroupPart{box}};
+    bound.evaluate(parts);
+    return std::move(parts[0]);
+}
+
+std::vector<GroupPart> divided_part(GroupBound& bound, const GroupPart& part, double energy, double cycles) {
+    return bound.divided_at(part, {energy, cycles});
+}
+
+int residencies(const GroupBound& bound, std::size_t order, std::size_t layer, std::size_t slot) {
+    need(order < bound.orders().size(), "order");
+    need(layer < bound.segment().layers.size(), "layer");
+    return bound.residencies(order, layer, slot);
+}
+
+std::vector<std::pair<std::vector<int>, bool>> loop_orders(const GroupBound& bound) {
+    std::vector<std::pair<std::vector<int>, bool>> found;
+    for (const LoopOrder& order : bound.orders()) found.push_back({order.dims, order.spilled});
+    return found;
+}
+
+// The first values of an array: as many as a part has loops, links or layers.
+template <class Value, std::size_t MOST>
+auto first(const std::array<Value, MOST>& all, std::size_t count) {
+    return std::vector<Value>(all.begin(), all.begin() + std::ptrdiff_t(count));
+}
+
 }  // namespace
 
 void add_proofs(py::module_& module) {
@@ -197,11 +250,28 @@ void add_proofs(py::module_& module) {
               pair("resting", &LayerLeast::resting), pair("units", &LayerLeast::units), pair("through", &LayerLeast::through), pair("brought", &LayerLeast::brought),
               pair("lasting", &LayerLeast::lasting), pair("lasting_words", &LayerLeast::lasting_words), pair("once", &LayerLeast::once),
               pair("inward", &LayerLeast::inward));
+    py::class_<GroupPart>(module, "GroupPart")
+        .def_property_readonly("order", [](const GroupPart& part) { return int(part.order); })
+        .def("decisions", [](const GroupPart& part, std::size_t loops, std::size_t links) {
+            need(loops <= MOST_LOOPS && links <= MOST_LINKS, "loops, links");
+            std::vector<int> again(part.again.begin(), part.again.begin() + std::ptrdiff_t(links));
+            std::vector<int> kept(part.kept.begin(), part.kept.begin() + std::ptrdiff_t(links));
+            std::vector<std::array<int, 2>> stays;
+            for (std::size_t layer = 0; layer <= links; ++layer) stays.push_back({part.stays[layer][0], part.stays[layer][1]});
+            return py::make_tuple(int(part.order), first(part.least, loops), first(part.most, loops), again, kept, stays);
+        })
+        .def("price", [](const GroupPart& part, double energy, double cycles) { return price_of(part, {energy, cycles}); });
     py::class_<GroupBound>(module, "GroupBound")
         .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment
         .def("refine", &refine_bound)
         .def("lower", &lower_price)
         .def("least_loops", &least_loops)
+        .def_property_readonly("parts", &GroupBound::parts)
+        .def_property_readonly("orders", &loop_orders)
+        .def_property_readonly("shared", &GroupBound::shared)
+        .def("residencies", &residencies)
+        .def("part", &part_of)
+        .def("divided", &divided_part)
         .def("least_whole", &least_whole)
         .def("searched", &searched);
 }

@@ -194,26 +194,6 @@ static py::object refetches(const FusedSegment& segment, std::size_t layer, cons
     return found.fits ? py::object(py::cast(found.times)) : py::none();
 }
 
-// The least price of the groups of a part: the number of its order (0: all of them), by link the loops along which words are made
-// again and stay (bits), by layer and operand the residency (from 1 on; 0: any), and by loop a range of tile sizes.
-static double part_price(GroupBound& bound, int order, const std::vector<std::uint8_t>& again, const std::vector<std::uint8_t>& kept,
-                         const std::vector<std::array<std::uint8_t, 2>>& stays, const std::vector<double>& least,
-                         const std::vector<double>& most, double energy, double cycles) {
-    GroupPart part;
-    fit(order >= 0 && order < 1 << 16, "order");
-    part.order = std::uint16_t(order);
-    fit(again.size() <= MOST_LINKS && kept.size() <= MOST_LINKS && stays.size() <= MOST_LINKS + 1, "decisions");
-    fit(least.size() <= MOST_LOOPS && most.size() <= MOST_LOOPS, "sizes");
-    std::copy(again.begin(), again.end(), part.again.begin());
-    std::copy(kept.begin(), kept.end(), part.kept.begin());
-    std::copy(stays.begin(), stays.end(), part.stays.begin());
-    std::copy(least.begin(), least.end(), part.least.begin());
-    std::copy(most.begin(), most.end(), part.most.begin());
-    std::vector<GroupPart> parts{part};
-    bound.evaluate(parts);
-    return price_of(parts[0], {energy, cycles});
-}
-
 // Scores of mappings with residuals without Timeloop's faults of rounding, as chains compare them: cycles, energy, last level
 // accesses, excess, legal, [5][B]. Rooms [L][B] and [L][T][B].
 static Array<double> unrounded_scores(const Layer& layer, const py::sequence& nest, const Given<double>& words,
@@ -252,7 +232,6 @@ static Array<double> corrected_cycles(const Layer& layer, const Correction& corr
 PYBIND11_MODULE(_parts, module) {
     module.def("unrounded_scores", &unrounded_scores);
     module.def("corrected_cycles", &corrected_cycles);
-    module.def("part_price", &part_price);
     module.def("closed_forms", &closed_forms);
     module.def("walk_held", &walked<&walk_held>);
     module.def("walk_unheld", &walked<&walk_unheld>);
