@@ -102,21 +102,22 @@ class Checker:
     spec: Spec
     metric: str
     limit: float
+    sums: Box | None = None  # of a price: energy and cycles that each cost 1
     counted: int = 0
     evaluated: int = 0
 
     def __post_init__(self) -> None:
-        self.layer = layer_of(self.spec)
-        self.space = build_mapspace(self.layer.arch, self.spec.problem, self.spec.constraints)
-        problem = self.spec.problem
+        problem, sums, self.layer = self.spec.problem, self.sums, layer_of(self.spec)
+        self.space = build_mapspace(self.layer.arch, problem, self.spec.constraints)
+        self.metric_of: Any = partial(metric_of, self.metric) if sums is None else (
+            lambda energy, cycles, accesses: energy / sums[0] + cycles / sums[1])
         self.names, self.bounds = problem.dimensions, tuple(float(bound) for bound in problem.bounds.values())
         self.levels, self.dims = len(self.space.levels), range(len(self.bounds))
-        self.tensors = range(len(problem.dataspaces))
         self.ranks = [[[(d, float(c)) for d, c in rank if self.bounds[d] > 1] for rank in ranks]
                       for ranks in self.layer.projection.ranks]
-        self.written = list(self.layer.projection.read_write)
-        self.relevant = [frozenset(d for rank in ranks for d, _ in rank) for ranks in self.ranks]
+        self.written, self.tensors = list(self.layer.projection.read_write), range(len(problem.dataspaces))
         self.usable = [level.usable for level in self.layer.arch.levels]
+        self.relevant = [frozenset(d for rank in ranks for d, _ in rank) for ranks in self.ranks]
         self.units: list[Any] = [self.layer.arch.arithmetic, *self.layer.arch.levels]  # below each level
         self.shared = [frozenset(d for rank in ranks if len(rank) > 1 for d, _ in rank) for ranks in self.ranks]
         self.plain = [not shared and all(c == 1 for rank in ranks for _, c in rank)
@@ -357,7 +358,7 @@ class Checker:
         addresses = fills + np.where(np.array(self.written)[:, None], updates, reads)
         every = Counts(reads, fills, updates, np.zeros_like(reads), addresses)
         found = cost(every, self.tile, self.layer.machine, AT_LEAST)
-        return float(min(metric_of(self.metric, found.energy, found.cycles, outermost_accesses(every, self.tile))))
+        return float(min(self.metric_of(found.energy, found.cycles, outermost_accesses(every, self.tile))))
 
     def charge(self, words: Words, accesses: Any) -> None:
         """Rule "charges": adds accesses of both levels of a crossing, rounded as Timeloop may round them at least.
@@ -477,7 +478,7 @@ class Checker:
         every = itertools.product(layouts, orders)
         while rows := list(itertools.islice(every, 4096)):
             scores = score(self.layer, joined([self.nest(temporal, order, layout) for layout, order in rows]))
-            found = metric_of(self.metric, scores.energy, scores.cycles, scores.last_level_accesses)
+            found = self.metric_of(scores.energy, scores.cycles, scores.last_level_accesses)
             yield from np.where(scores.legal, found, inf).tolist()
 
     def nest(self, temporal: Sequence[Any], orders: Sequence[Any], layout: Layout) -> Nest:
@@ -492,8 +493,7 @@ class Checker:
 def check(content: Any, spec: Spec) -> str:
     """What a certificate, as its JSON text says, proves for its input; Rejected, with the reason, where it does not."""
     try:
-        checker = Checker(spec, content["metric"], content["limit"])
-        checker.check_schemes(content)
+        (checker := Checker(spec, content["metric"], content["limit"])).check_schemes(content)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise Rejected(f"certificate: cannot be understood: {type(error).__name__}: {error}") from None
     return (f"{spec.problem.name}: proved: no mapping has less {checker.metric} than {checker.limit:.10g}, one has "

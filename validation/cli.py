@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fadiff_mapper.base.standard_streams import ended, say_error
-from fadiff_mapper.cli.arguments import Parser, jobs, positive
+from fadiff_mapper.cli.arguments import BITS, NETWORKS, READING, Parser, add_arguments, jobs, positive
 from fadiff_mapper.cli.commands import BAD_INPUT
 
 from . import commands
@@ -73,9 +73,12 @@ def _parser() -> Parser:
     mapping.add_argument("folder", type=Path, metavar="DIR")
     mapping.add_argument("-o", "--output", type=Path, metavar="FILE.json", help="default: DIR/certificate.json")
     mapping.set_defaults(run=commands.mapping)
-    proof = subparsers.add_parser("certificate", help="check the certificate of a proof (`map --prove --certificate`)")
+    proof = subparsers.add_parser("certificate", help="check the certificate of a proof (`map --prove --certificate`, "
+                                  "`network --certificate`)")
     proof.add_argument("certificate", type=Path, metavar="FILE.json")
-    proof.add_argument("files", nargs="+", metavar="INPUT", help="the input of the proof, as `map` was given it")
+    proof.add_argument("files", nargs="+", metavar="INPUT",
+                       help="the input of the proof, as `map` or `network` was given it, with the same options")
+    add_arguments(proof, (*READING, BITS, *NETWORKS))
     proof.set_defaults(run=commands.proof)
     return parser
 

@@ -19,12 +19,15 @@ from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.standard_streams import say
-from fadiff_mapper.inputs.load import load
+from fadiff_mapper.cli.commands import load_input, sizes
+from fadiff_mapper.inputs.load import files_of, read_document
+from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.output.run_files import versions
 from fadiff_mapper.output.terminal.console import Screen, table
 from fadiff_mapper.output.terminal.progress import progress_line
 from fadiff_mapper.timeloop.find_programs import find_real
 from fadiff_mapper.timeloop.run_model import CLEARED
+from fadiff_mapper.workload.readers.load_network import load_network
 
 from . import recording as recordings
 from .asking import ask_all
@@ -141,15 +144,22 @@ def mapping(options: argparse.Namespace) -> int:
 
 
 def proof(options: argparse.Namespace) -> int:
-    """`certificate`: checks the certificate of a proof; 1 where it does not prove what it claims."""
-    from .check_certificate import Rejected, check
+    """`certificate`: checks the certificate of a mapping or a plan; 1 where it does not prove what it claims."""
+    from . import check_certificate, check_plan
     try:
         content = json.loads(options.certificate.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FadiffError(f"{options.certificate}: {error}; accepted: a certificate in JSON") from None
     try:
-        say(check(content, load(*options.files)))
-    except Rejected as rejected:
+        if isinstance(content, dict) and "plan" in content:
+            network, *files = options.files
+            workload = load_network(network, **sizes(options))
+            document = read_document(*files_of(files), jinja_data=options.variables)
+            say(check_plan.check(content, workload, specs_of(
+                workload, document, options.energy, strict=not options.lenient)))
+        else:
+            say(check_certificate.check(content, load_input(options)))
+    except check_certificate.Rejected as rejected:
         say(str(rejected), sys.stderr)
         return 1
     return 0

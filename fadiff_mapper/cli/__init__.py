@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.base.standard_streams import ended
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.cli.arguments import COMMANDS, Parser
+from fadiff_mapper.cli.arguments import COMMANDS, Parser, add_arguments
 from fadiff_mapper.cli.commands import BAD_INPUT, DONE
 
 
@@ -52,9 +50,7 @@ def program_parser(command: str = "") -> Parser:
     for name in (command,) if command in COMMANDS else COMMANDS:
         described = COMMANDS[name]
         own = subparsers.add_parser(name, help=described.help, description=described.description)
-        groups = defaultdict[str, Any](own.add_mutually_exclusive_group)
-        for names, text, settings, group in described.arguments:
-            (groups[group] if group else own).add_argument(*names.split(), help=text or None, **settings)
+        add_arguments(own, described.arguments)
         own.set_defaults(run=described.run, **described.defaults)
     parser.commands = subparsers.choices
     return parser

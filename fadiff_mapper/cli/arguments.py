@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -127,6 +128,13 @@ class Argument(NamedTuple):
     help: str
     settings: Mapping[str, Any] = {}  # further arguments of `ArgumentParser.add_argument`
     group: str = ""  # arguments of one group exclude each other
+
+
+def add_arguments(parser: argparse.ArgumentParser, arguments: Iterable[Argument]) -> None:
+    """Adds arguments of a command to its parser."""
+    groups = defaultdict[str, Any](parser.add_mutually_exclusive_group)
+    for names, text, settings, group in arguments:
+        (groups[group] if group else parser).add_argument(*names.split(), help=text or None, **settings)
 
 
 class Command(NamedTuple):
@@ -252,6 +260,8 @@ COMMANDS = {
                  {"type": positive, "default": NetworkOptions.longest, "metavar": "N"}),
         Argument("--gap", "end as soon as the plan is proven to be at most so far above the best one, such as 0.01",
                  {"type": decimal, "metavar": "SHARE"}),
+        Argument("--certificate", "the proof of the gap, for `fadiff-validate certificate`; without searched tiles, so "
+                                  "its gap may be larger", {"metavar": "FILE.json"}),
     )),
     "design": Command(commands.design, "find the design of a space that is best for networks", (
         Argument("space", "an architecture with the section design_space, or bundled:spaces/NAME",

@@ -111,12 +111,17 @@ def map_problems(options: argparse.Namespace) -> int:
     if not options.quiet:
         print_results(names, results, options.output)
     if options.certificate:
-        target = Path(options.certificate)
-        atomic_files.write_files(target.parent, {target.name: json.dumps(results[0].certificate(), indent=1) + "\n"})
+        write_certificate(options.certificate, results[0])
     differ = [print_verdict(api.verify(result.spec, result.mapping, result.stats, program),
                             name if len(names) > 1 else "")
               for name, result in zip(names, results, strict=True)] if program else []
     return INTERRUPTED if stopped() else CHECK_FAILED if any(differ) else DONE
+
+
+def write_certificate(file: str, result: api.Result | api.NetworkResult) -> None:
+    """Writes the certificate of a proof. Raises FadiffError where there is none."""
+    target = Path(file)
+    atomic_files.write_files(target.parent, {target.name: json.dumps(result.certificate()) + "\n"})
 
 
 def map_network(options: argparse.Namespace) -> int:
@@ -140,6 +145,8 @@ def map_network(options: argparse.Namespace) -> int:
             on_progress=on_progress, stopped=stopped)
     if not options.quiet:
         print_plan(result, options.output)
+    if options.certificate:
+        write_certificate(options.certificate, result)
     differ = program is not None and print_plan_verdicts(result, program)
     return INTERRUPTED if stopped() else CHECK_FAILED if differ else DONE
 

@@ -300,6 +300,11 @@ class NetworkResult:
             group = self.groups[group - 1]
         return to_looptree(group.group, self.hardware, alike=False)
 
+    def certificate(self) -> dict[str, Any]:
+        """The proof of the bound on all plans, for `fadiff-validate certificate`; FadiffError without a bound."""
+        from fadiff_mapper.network.plan_certificate import plan_certificate
+        return plan_certificate(self)
+
     def verify(self) -> dict[str, Verdict]:
         """The comparison of every layer and tile with the real `timeloop-model`, by name; FadiffError without one."""
         from fadiff_mapper.timeloop.verify import real_model, verify_plan

@@ -206,19 +206,20 @@ ALL = 1 << 60
 """A budget without an end."""
 
 
-def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, gap: float) -> dict[str, Any]:
+def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, gap: float,
+                sums: tuple[float, float] = (1.0, 1.0)) -> dict[str, Any]:
     """The certificate that no mapping of a map space is better than a given one by more than a gap.
 
-    Returns plain data: the mapping with its value, the limit for all other mappings, and the parts below it. A part has
-    its bound and the parts that it is divided into, without those at or above the limit; or, if all its loops are
-    fixed, the least value of its mappings and their number. Raises FadiffError if a mapping is below the limit, or
-    mappings are left out.
+    `sums`: of the metric "share". Returns plain data: the mapping with its value, the limit for all other mappings, and
+    the parts below it. A part has its bound and the parts that it is divided into, without those at or above the limit;
+    or, if all its loops are fixed, the least value of its mappings and their number. Raises FadiffError if a mapping is
+    below the limit, or mappings are left out.
     """
     if layer.machine.element_words is not None:
         raise FadiffError("certificate: found bits of tensors, which its checker does not know; accepted: a problem "
                           "without bits")
-    value = value_of(layer, nest, metric)
-    limit, core, levels = limit_of(value, gap), core_of(layer, space, metric), len(space.levels)
+    value = value_of(layer, nest, metric, sums)
+    limit, core, levels = limit_of(value, gap), core_of(layer, space, metric, sums), len(space.levels)
 
     def divided(outer: Loops) -> list[dict[str, Any]]:
         parts = []
