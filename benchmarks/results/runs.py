@@ -41,6 +41,8 @@ RUNS = {
     "imperfect_factors": Run("benchmarks/imperfect_factors.py", 4, "--every 8", 0.6),
     "proofs": Run("benchmarks/proofs.py", 6, "--every 7 --seconds 5", 1),
     "certificates": Run("benchmarks/proofs.py --mutations 1000", 1, "--mutations 100", 0.2),
+    "plan_certificates": Run("benchmarks/plan_certificates.py", 6, "gpt3_6b7_block/gemmini_large", 0.3),
+    "changed_plans": Run("benchmarks/plan_certificates.py --mutations 1000", 6, "--mutations 60", 0.5),
     "network_proofs": Run("benchmarks/network_proofs.py", 6, "resnet18 mobilenet_v1 --seconds 10", 0.7),
     "network_fusion": Run("benchmarks/network_fusion.py", 2, "mobilenet_v1 resnet18 gpt3_6b7_block", 0.5),
     "gaps_asked": Run("benchmarks/network_fusion.py resnet18 vgg16 vgg19 mobilenet_v1 gpt3_6b7_block --gap 0.01", 0.5,
