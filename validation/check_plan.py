@@ -62,6 +62,7 @@ class Part(NamedTuple):
 
 
 def replaced(values: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
+    """A tuple with another value at a place."""
     return (*values[:place], value, *values[place + 1:])
 
 
@@ -276,6 +277,7 @@ class PlanChecker:
 
 
 def stay_of(content: Any) -> Stay:
+    """The residency of a tensor, from plain data."""
     return Stay(content["level"], frozenset(content["across"]), content["lines"], tuple(map(tuple, content["shares"])))
 
 

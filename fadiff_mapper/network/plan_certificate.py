@@ -59,7 +59,6 @@ Demands = dict[Prices, float]
 ENOUGH = 1 - 1e-11
 """Share of a demanded price that counts as reached: sums differ in their last bits."""
 
-
 AGAIN, ALMOST = 10, 1 - 1e-5
 """Times the work of a bound without a gap to reach, as groups are not divided beforehand; the share of the bound of the
 result that is enough, as the bound's last thousandth of a percent may take as long as all before."""
@@ -97,7 +96,7 @@ def plan_certificate(result: NetworkResult) -> dict[str, Any]:
         raise FadiffError(f"certificate: {result.proven}; accepted: a plan with a gap")
     workload, fused, metric = result.workload, bool(result.options["fuse"]), str(result.options["metric"])
     specs = [layer.spec for layer in result.layers]
-    proofs = [layer_proof(layer.spec, layer.mapping, inf) for layer in result.layers]
+    proofs = [layer_proof(layer.spec, layer.mapping, MOST_WORK) for layer in result.layers]
     bounded = parts_of_plans(workload, specs, fused, [_provable(proof) for proof in proofs])
     lines = bounded.lines(metric, AGAIN * MOST_WORK, enough=ALMOST * result.bound, patience=AGAIN * PATIENCE)
     network = parts_of_plans(workload, specs, fused)    # with what is proved for the certificate alone
