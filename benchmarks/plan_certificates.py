@@ -13,10 +13,11 @@ import json
 import random
 import sys
 import time
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from proofs import mutated, numbers
+from proofs import accepted_changes, numbers
 from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import NetworkResult, load_network, map_network
@@ -46,6 +47,7 @@ def main() -> None:
 
 
 def planned(network: str, design: str) -> NetworkResult:
+    """The plan of a bundled network on a bundled design."""
     return map_network(load_network(f"bundled:{network}"), find(f"arch/{design}"))
 
 
@@ -80,15 +82,10 @@ def mutations(count: int, seed: int, write: Write) -> None:
         result = planned("quickstart/network", design)
         content, specs = json.loads(json.dumps(result.certificate())), [layer.spec for layer in result.layers]
         check(content, result.workload, specs)
-        own, rejected = count // len(CHANGED) + (share < count % len(CHANGED)), 0
-        for _ in range(own):
-            changed, place = mutated(content, rng)
-            try:
-                check(changed, result.workload, specs)
-                accepted.append(f"- {design}: {place}")
-            except Rejected:
-                rejected += 1
-        write(row(design, len(list(numbers(content))), own, rejected))
+        own = count // len(CHANGED) + (share < count % len(CHANGED))
+        places = accepted_changes(content, own, rng, partial(check, workload=result.workload, specs=specs), Rejected)
+        accepted += [f"- {design}: {place}" for place in places]
+        write(row(design, len(list(numbers(content))), own, own - len(places)))
     write("\n" + "\n".join(accepted or [f"All {count} are rejected."]))
 
 

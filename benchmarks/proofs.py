@@ -15,7 +15,8 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -102,6 +103,20 @@ def mutated(content: dict[str, Any], rng: random.Random) -> tuple[dict[str, Any]
     return changed, place
 
 
+def accepted_changes(content: dict[str, Any], count: int, rng: random.Random,
+                     check: Callable[[dict[str, Any]], object], rejected: type[Exception]) -> list[tuple[Any, ...]]:
+    """The places of changed numbers with which a check accepts a certificate, of `count` changes by one number each."""
+    found = []
+    for _ in range(count):
+        changed, place = mutated(content, rng)
+        try:
+            check(changed)
+            found.append(place)
+        except rejected:
+            pass
+    return found
+
+
 def mutations(count: int, seed: int, write: Write) -> None:
     """Writes how many changed certificates are rejected, and the places of those that are not."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -113,16 +128,10 @@ def mutations(count: int, seed: int, write: Write) -> None:
         content = json.loads(json.dumps(map_layer(spec, SearchOptions(prove=True)).certificate()))
         check(content, spec)
         own = count // len(CERTIFIED) + (share < count % len(CERTIFIED))
-        rejected = 0
-        for _ in range(own):
-            changed, place = mutated(content, rng)
-            try:
-                check(changed, spec)
-                accepted.append(f"- {design}, {layer}: {place}")
-            except Rejected:
-                rejected += 1
+        places = accepted_changes(content, own, rng, partial(check, spec=spec), Rejected)
+        accepted += [f"- {design}, {layer}: {place}" for place in places]
         tried += own
-        write(row(design, layer, len(list(numbers(content))), own, rejected))
+        write(row(design, layer, len(list(numbers(content))), own, own - len(places)))
     write("\n" + "\n".join(accepted or [f"All {tried} are rejected."]))
 
 

@@ -205,6 +205,7 @@ class PlanChecker:
 
     def __post_init__(self) -> None:
         self.hardware: Hardware = hardware_of(self.specs)
+        self.by_name = by_node(self.workload, self.specs)
 
     def mapping(self, text: str, name: str, problem: Problem, free: frozenset[str] = frozenset(),
                 home: int | None = None) -> Mapping:
@@ -213,7 +214,7 @@ class PlanChecker:
         In a group they say nothing of the levels that keep some data spaces (`free`: intermediates, outputs, and what
         stays), nor of fixed factors from the home outwards.
         """
-        read, constraints = load_text(text, "certificate"), by_node(self.workload, self.specs)[name].constraints
+        read, constraints = load_text(text, "certificate"), self.by_name[name].constraints
         found = read_mapping(read["mapping"], read.where, self.hardware.arch, problem)
         need(not found.imperfect and with_reuse(found, constraints) == found, "a mapping of another class")
         if home is not None:
@@ -233,14 +234,15 @@ class PlanChecker:
             isinstance(step.least, LeastLayer) and step.nodes[0] in plan["layers"]) else inf for step in steps])
         need(found == 0 and len(way) == len(plan["groups"]) + len(plan["layers"]), "the plan is no path")
         need(runs_in_order(self.workload, [step.nodes for step in way if len(step.nodes) > 1]), "groups without order")
-        specs, repeats = by_node(self.workload, self.specs), repeats_of(self.workload)
+        repeats = repeats_of(self.workload)
         energy, cycles, fused = 0.0, 0.0, NOTHING
         for step in way:
             if step.title in groups:
                 fused = summed([fused, self.group(step, groups[step.title])])
                 continue
             name, = step.nodes
-            stats = evaluate_mapping(specs[name], self.mapping(plan["layers"][name], name, specs[name].problem))
+            spec = self.by_name[name]
+            stats = evaluate_mapping(spec, self.mapping(plan["layers"][name], name, spec.problem))
             energy, cycles = energy + repeats[name] * stats.energy_pj, cycles + repeats[name] * stats.cycles
         besides = other_reads(self.workload, self.specs[0], metric=self.metric)
         return float(metric_of(self.metric, energy + fused.energy_pj + besides.energy_pj,
@@ -310,8 +312,7 @@ def check_plan(content: Any, workload: Workload, specs: Sequence[Spec]) -> str:
         known.add(id(step.least))
         group = GroupChecker(step, certified_at(step.least, every))
         for (energy, cycles), least in zip(group.every, group.check_groups(one["parts"]), strict=True):
-            first = energy * step.least.point.energy_pj + cycles * step.least.point.cycles
-            step.least.lowest[energy, cycles] = max(first, least)
+            step.least.take_price(energy, cycles, least)
         parts += len(group.leaves)
     for at, line in zip(every, content["lines"], strict=True):
         for name, proof in line["layers"].items():

@@ -251,11 +251,10 @@ class LayerLeast:
 class GroupPart:
     """A part of the groups of a segment, with its bounds."""
 
-    @property
-    def order(self) -> int: ...     # its number among `GroupBound.orders`
-    # For a group with so many loops and links: the order; the least and largest tiles, by place in the order; by link
-    # the places, as bits, of the loops along which words are made again, and of those along which they stay; and by
-    # layer the residencies of two operands from outside, numbered from 1 on, 0 if undecided.
+    # For a group with so many loops and links: the number of its order (`GroupBound.orders`); the least and largest
+    # tiles, by place in the order; by link the places, as bits, of the loops along which words are made again, and of
+    # those along which they stay; and by layer the residencies of two operands from outside, numbered from 1 on, 0 if
+    # undecided.
     def decisions(self, loops: int, links: int) -> tuple[
         int, list[float], list[float], list[int], list[int], list[list[int]]]: ...
     def price(self, energy: float, cycles: float) -> float: ...     # infinite where no group fits

@@ -251,7 +251,6 @@ void add_proofs(py::module_& module) {
               pair("lasting", &LayerLeast::lasting), pair("lasting_words", &LayerLeast::lasting_words), pair("once", &LayerLeast::once),
               pair("inward", &LayerLeast::inward));
     py::class_<GroupPart>(module, "GroupPart")
-        .def_property_readonly("order", [](const GroupPart& part) { return int(part.order); })
         .def("decisions", [](const GroupPart& part, std::size_t loops, std::size_t links) {
             need(loops <= MOST_LOOPS && links <= MOST_LINKS, "loops, links");
             std::vector<int> again(part.again.begin(), part.again.begin() + std::ptrdiff_t(links));

@@ -161,14 +161,17 @@ class LeastGroup:
     def price_of_layers(self, energy: float, cycles: float) -> float:
         """The least price of the layers at prices per pJ and per cycle, without the operators between them."""
         if (energy, cycles) not in self.lowest:
-            self.lowest[energy, cycles] = max(energy * self.point.energy_pj + cycles * self.point.cycles,
-                                              self.bound.lower(*sums_of(energy, cycles)) if self.bound else 0.0)
+            self.take_price(energy, cycles, self.bound.lower(*sums_of(energy, cycles)) if self.bound else 0.0)
         least = self.lowest[energy, cycles]
         if self.with_words:
             layer, words = self.with_words
             alone = self.segment.repeat * layer.price(energy, cycles)
             least = max(least, alone - energy * words.energy_pj - cycles * words.cycles)
         return least
+
+    def take_price(self, energy: float, cycles: float, parts: float) -> None:
+        """Takes up the least price of all parts at prices per pJ and per cycle; the single point may be higher."""
+        self.lowest[energy, cycles] = max(energy * self.point.energy_pj + cycles * self.point.cycles, parts)
 
     def sizes(self, energy: float, cycles: float) -> dict[str, int]:
         """The largest tile of each shared loop, outermost first, in the part of the groups with the least price; empty

@@ -204,8 +204,7 @@ def _divided(step: PathStep, known: Any, demands: Demands) -> list[Any] | None:
 
     parts = [divided(part) if part.price(1.0, 1.0) < inf else None for part in bound.parts]
     for place, (energy, cycles) in enumerate(every):
-        group.lowest[energy, cycles] = max(energy * group.point.energy_pj + cycles * group.point.cycles,
-                                           min((leaf[place] for leaf in leaves), default=inf))
+        group.take_price(energy, cycles, min((leaf[place] for leaf in leaves), default=inf))
     return parts
 
 
@@ -219,10 +218,11 @@ def _choice(step: PathStep, bound: GroupBound, part: GroupPart, parts: Sequence[
     """The choice by which a part is divided, in words: the order of the loops; tiles, with the dimensions whose sizes
     are halved; or, with the layer and dimension or operand, whether an intermediate or an operand stays."""
     assert isinstance(step.least, LeastGroup)
-    segment, (dims, _) = step.least.segment, bound.orders[part.order]
+    segment, loops = step.least.segment, len(bound.orders[0][0])
     names = segment.problems[-1].dimensions
-    order, least, most, again, _, stays = part.decisions(len(dims), len(segment.links))
-    new = [one.decisions(len(dims), len(segment.links)) for one in parts]
+    order, least, most, again, _, stays = part.decisions(loops, len(segment.links))
+    dims = bound.orders[order][0]
+    new = [one.decisions(loops, len(segment.links)) for one in parts]
     if new[0][0] != order:
         return ["order"]
     for link, (before, after) in enumerate(zip(again, new[0][3], strict=True)):
