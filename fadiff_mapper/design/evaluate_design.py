@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +146,7 @@ class DesignBench:
 
     def __post_init__(self) -> None:
         self.reader, self.store = DesignReader(self.question), ResultStore(self.folder)
+        self.segments = cache(self._segments)
         self.planned: Point | None = None  # the best design so far with known plans, its metric, and the plans
         self.value, self.plans = math.inf, tuple[NetworkResult, ...]()
         # the last plan bound, to be continued: digest of network and layers on a design, and the bound
@@ -159,17 +160,17 @@ class DesignBench:
     def __reduce__(self) -> tuple[Callable[[bytes], DesignBench], tuple[bytes]]:
         return received_bench, (self.content,)
 
-    @cached_property
-    def segments(self) -> tuple[Sequence[Segment], ...]:
-        """All segments of each network that could be fused groups, on any design."""
-        return tuple(segments(network, LONGEST) if self.question.fuse else () for network in self.question.networks)
+    def _segments(self, units: bool) -> tuple[Sequence[Segment], ...]:
+        """All segments of each network that could be fused groups, on any design with compute units, or without."""
+        return tuple(segments(network, LONGEST, units=units) if self.question.fuse else ()
+                     for network in self.question.networks)
 
     @cached_property
     def least_loads(self) -> tuple[float, ...]:
         """For each layer the least work in all networks together, in runs of the whole layer, times the weights."""
         runs = [0.0] * len(self.question.layers)
         for network, weight, numbers, groups in zip(self.question.networks, self.question.weights, self.question.runs,
-                                                    self.segments, strict=True):
+                                                    self.segments(False), strict=True):
             work = least_work(groups)
             for entry, (layer, times) in zip(network.distinct(), numbers, strict=True):
                 runs[layer] += weight * times * min(work.get(node, 1.0) for node in entry.nodes)
@@ -353,7 +354,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
         return None
     least, key = None, ""
     design = design_digest(specs[0])
-    asked = digest_of(["least plan", __version__, network_text(network), proved, *question.options.metrics,
+    asked = digest_of(["bound of plans", __version__, network_text(network), proved, *question.options.metrics,
                        [layer_key(design, spec, question.layer_options) for spec in own]])
     if question.fuse or proved:
         key = digest_of([asked, work])
@@ -368,8 +369,9 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
                 entries = layer_entries(own, question.layer_options, bench.store, stopped)
                 layers = [least_layer(layer_proof(spec, mapping_of(entry, spec), PROOF_WORK, stopped), bound)
                           for spec, entry, bound in zip(own, entries, bounds, strict=True)]
-            bench.begun = asked, network_least(
-                network, hardware_of(own), own, layers, bench.segments[number], searched=proved)
+            hardware = hardware_of(own)
+            bench.begun = asked, network_least(network, hardware, own, layers,
+                                               bench.segments(bool(hardware.arch.units))[number], searched=proved)
         plans = bench.begun[1]
         edp, energy, delay = (
             plans.bound(metric, work if metric in question.options.metrics else 0, patience=math.inf)

@@ -644,12 +644,12 @@ def least_operators(hardware: Hardware, segment: Segment, stays: Sequence[Stay],
 
 
 def least_work(segments: Sequence[Segment]) -> dict[str, float]:
-    """The least part of each layer's work that groups of some segments have to do, by name."""
+    """The least part of each layer's work that groups of some segments have to do on any design, by name."""
     part: dict[str, float] = {}
     for segment in segments:
         for name, share in zip(segment.nodes[:-1], segment.needed_shares, strict=False):
             part[name] = min(part.get(name, 1.0), share)
-    return part
+    return part | {name: part.get(name, 1.0) * share for name, share in masked_work(segments).items()}
 
 
 def masked_work(segments: Sequence[Segment]) -> dict[str, float]:

@@ -12,6 +12,7 @@ import pytest
 from small_spaces import NETWORK, SECTION, forbid_searches, small_network, small_question
 
 from fadiff_mapper import map_network
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design import layer_entries as entries_module
 from fadiff_mapper.design.evaluate_design import DesignBench, design_bound, disagreement, evaluate_design, loses
@@ -23,6 +24,8 @@ from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.workload.readers.load_network import load_network
+from tests.fusion.test_causal_groups import TOKENS
+from tests.network.test_network_bound import with_operators
 
 
 def all_outcomes(bench: DesignBench) -> list[DesignOutcome]:
@@ -194,6 +197,22 @@ def test_a_stored_bound_that_is_none_is_computed_again(content: str, tmp_path: P
     assert bench.least_at((1, 1)) == judged
 
 
+@pytest.mark.parametrize("network", ["residual", "attention", "causal"])
+def test_compute_units_and_masks_do_not_take_a_design_below_its_bounds(network: str, tmp_path: Path) -> None:
+    """Groups save operators between layers, which units run by themselves otherwise, and blocks of masked points."""
+    text = bundled_files.find("inference/mobile_npu").read_text(encoding="utf-8")
+    (tmp_path / "design.yaml").write_text(text.replace("lanes: 32", "lanes: 32\n      skips_masked: true"), "utf-8")
+    (tmp_path / "space.yaml").write_text("design_space: {version: 0.1, parameters: {bandwidth: {path: "
+                                         "DRAM.attributes.shared_bandwidth, values: [5.12, 51.2]}}}\n", "utf-8")
+    space = read_space(tmp_path / "design.yaml", tmp_path / "space.yaml")
+    question = DesignQuestion(space, (with_operators(network),), (1.0,), DesignOptions())
+    for point in all_points(space):
+        outcome = evaluate_design(DesignBench(question, None), point)
+        assert outcome.bounds and outcome.bounds.of("edp", 1.0) <= outcome.edp * (1 + 1e-9)
+        again = evaluate_design(DesignBench(question, None), point, rivals=[(outcome.edp * (1 + 1e-6),)])
+        assert again.mapped and again.edp == outcome.edp
+
+
 def test_a_group_may_leave_out_points_that_no_later_layer_reads(tmp_path: Path) -> None:
     """Two pointwise layers, the second of stride 2: it reads 4 x 4 of the first one's 8 x 8 points.
 
@@ -206,3 +225,9 @@ def test_a_group_may_leave_out_points_that_no_later_layer_reads(tmp_path: Path) 
     for fuse, share in ((True, 16 / 64), (False, 1.0)):
         question = replace(small_question(tmp_path, fuse=fuse), networks=(load_network(tmp_path / "strided.yaml"),))
         assert DesignBench(question, None).least_loads == (share, 1.0)
+
+
+def test_a_group_may_leave_out_masked_points(tmp_path: Path) -> None:
+    question = replace(small_question(tmp_path, fuse=True), networks=(with_operators("causal"),))
+    done = [least / load for least, load in zip(DesignBench(question, None).least_loads, question.loads, strict=True)]
+    assert done == [(TOKENS + 1) / (2 * TOKENS)] * 2
