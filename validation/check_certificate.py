@@ -419,7 +419,7 @@ class Checker:
         """Holds a certificate against all schemes, and the mapping that it gives against its value."""
         value, gap, given = content["value"], content["gap"], content["mapping"]
         need(content["version"] == 1 and content["bounds"] == dict(self.spec.problem.bounds), "another problem")
-        need(gap >= 0 and abs(self.limit - value * (1 - SAME) / (1 + gap)) <= SAME / 1000 * self.limit, "a wrong limit")
+        need(gap >= 0 and self.limit == value * (1 - SAME) / (1 + gap), "a wrong limit")
 
         def scheme_of(part: Any) -> Any:
             return tuple(tuple(map(tuple, part[name])) for name in ("spatial", "keep"))

@@ -17,7 +17,7 @@ search, no division and no path: a part that is left out, divided wrongly or bou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import ceil, floor, inf, isfinite, sqrt
@@ -37,7 +37,15 @@ from fadiff_mapper.inputs.spec.spec import METRIC_EXPONENTS, Spec, metric_of
 from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.network.network_bound import SLACK, LeastGroup, LeastLayer, PathStep, sums_of
+from fadiff_mapper.network.network_bound import (
+    SLACK,
+    LeastGroup,
+    LeastLayer,
+    Line,
+    NetworkLeast,
+    PathStep,
+    sums_of,
+)
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.plan_certificate import Prices, certified_at, outside, parts_of_plans
 from fadiff_mapper.network.tile_mappings import cut_to_tile
@@ -226,9 +234,9 @@ class PlanChecker:
         need(not broken, f"{name}: {'; '.join(broken)}")
         return found
 
-    def value(self, steps: Sequence[PathStep], plan: Any) -> float:
-        """The metric of a plan, by exact evaluation. Rejected where it is none: some layer is missing or twice, or
-        groups do not follow one another."""
+    def figures(self, steps: Sequence[PathStep], plan: Any) -> OperatingPoint:
+        """Energy and cycles of a plan, by exact evaluation. Rejected where it is none: some layer is missing or twice,
+        or groups do not follow one another."""
         groups = {group["group"]: group for group in plan["groups"]}
         found, way = cheapest(steps, [0.0 if step.title in groups or (
             isinstance(step.least, LeastLayer) and step.nodes[0] in plan["layers"]) else inf for step in steps])
@@ -245,8 +253,8 @@ class PlanChecker:
             stats = evaluate_mapping(spec, self.mapping(plan["layers"][name], name, spec.problem))
             energy, cycles = energy + repeats[name] * stats.energy_pj, cycles + repeats[name] * stats.cycles
         besides = other_reads(self.workload, self.specs[0], metric=self.metric)
-        return float(metric_of(self.metric, energy + fused.energy_pj + besides.energy_pj,
-                               cycles + round(fused.cycles) + round(besides.cycles)))
+        return OperatingPoint(energy + fused.energy_pj + besides.energy_pj,
+                              cycles + round(fused.cycles) + round(besides.cycles))
 
     def group(self, step: PathStep, content: Any) -> OperatingPoint:
         """Energy and cycles of a group, all repeats together, less the cost that the rest of the network saves."""
@@ -283,25 +291,10 @@ def stay_of(content: Any) -> Stay:
     return Stay(content["level"], frozenset(content["across"]), content["lines"], tuple(map(tuple, content["shares"])))
 
 
-def check(content: Any, workload: Workload, specs: Sequence[Spec]) -> str:
-    """What a certificate, as its JSON text says, proves for its input; Rejected, with the reason, where it does not."""
-    try:
-        return check_plan(content, workload, specs)
-    except Rejected:
-        raise
-    except (FadiffError, ArithmeticError, RecursionError, KeyError, TypeError, ValueError, IndexError,
-            AttributeError) as error:
-        raise Rejected(f"certificate: cannot be understood: {type(error).__name__}: {error}") from None
-
-
-def check_plan(content: Any, workload: Workload, specs: Sequence[Spec]) -> str:
-    """`check`; other errors where the certificate has another form."""
-    metric, fused, named = content["metric"], content["fused"], by_node(workload, specs)
-    need(content["version"] == 1 and content["network"] == workload.name, "another network")
-    need(isinstance(fused, bool), f"fused: {fused!r}")
-    network, parts, proofs = parts_of_plans(workload, specs, fused), 0, 0
-    value = PlanChecker(workload, specs, metric).value(network.steps, content["plan"])
-    need(same(value, content["value"]), f"the plan has the value {value}")
+def check_lines(network: NetworkLeast, content: Any, specs: dict[str, Spec]) -> tuple[list[Line], int, int]:
+    """The lines of a network's plans as a certificate proves them, how many parts were bounded, and the proofs of
+    layers. Adds the proved prices to the network. `specs`: the layers by name."""
+    parts, proofs, lines = 0, 0, list[Line]()
     alone = {step.nodes[0]: step.least for step in network.steps if isinstance(step.least, LeastLayer)}
     every = [(line["energy"], line["cycles"]) for line in content["lines"]]
     groups, known = {step.title: step for step in reversed(network.steps)}, set[int]()
@@ -317,17 +310,45 @@ def check_plan(content: Any, workload: Workload, specs: Sequence[Spec]) -> str:
     for at, line in zip(every, content["lines"], strict=True):
         for name, proof in line["layers"].items():
             need(proof["metric"] == "share", "the proof of another metric")
-            checker = Checker(named[name], proof["metric"], proof["limit"], sums_of(*at))
+            checker = Checker(specs[name], proof["metric"], proof["limit"], sums_of(*at))
             checker.check_schemes(proof)
             nest: Any = None
             alone[name].proved[at] = MappingProof(proof["value"], nest, proof["limit"], 0, 0)
             parts, proofs = parts + checker.counted, proofs + 1
-    lines = []
     for (energy, cycles), line in zip(every, content["lines"], strict=True):
         least = cheapest(network.steps, [step.price(energy, cycles) for step in network.steps])[0]
         least += energy * network.besides.energy_pj + cycles * network.besides.cycles
         need(same(least, line["least"]), f"the least price of a line is {least}")
         lines.append((energy, cycles, least))
+    return lines, parts, proofs
+
+
+def understood(check: Callable[..., str], *arguments: Any) -> str:
+    """What a check of a certificate says; Rejected where the certificate has another form, too."""
+    try:
+        return check(*arguments)
+    except Rejected:
+        raise
+    except (FadiffError, ArithmeticError, RecursionError, KeyError, TypeError, ValueError, IndexError,
+            AttributeError) as error:
+        raise Rejected(f"certificate: cannot be understood: {type(error).__name__}: {error}") from None
+
+
+def check(content: Any, workload: Workload, specs: Sequence[Spec]) -> str:
+    """What a certificate, as its JSON text says, proves for its input; Rejected, with the reason, where it does not."""
+    return understood(check_plan, content, workload, specs)
+
+
+def check_plan(content: Any, workload: Workload, specs: Sequence[Spec]) -> str:
+    """`check`; other errors where the certificate has another form."""
+    metric, fused = content["metric"], content["fused"]
+    need(content["version"] == 1 and content["network"] == workload.name, "another network")
+    need(isinstance(fused, bool), f"fused: {fused!r}")
+    network = parts_of_plans(workload, specs, fused)
+    figures = PlanChecker(workload, specs, metric).figures(network.steps, content["plan"])
+    value = float(metric_of(metric, figures.energy_pj, figures.cycles))
+    need(same(value, content["value"]), f"the plan has the value {value}")
+    lines, parts, proofs = check_lines(network, content, by_node(workload, specs))
     bound = SLACK * least_metric(metric, lines)
     need(same(bound, content["bound"]) and value >= bound * (1 - SAME), f"the bound is {bound}")
     plans = "plan" if fused else "plan without fused groups"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fadiff_mapper.base.standard_streams import ended, say_error
-from fadiff_mapper.cli.arguments import BITS, NETWORKS, READING, Parser, add_arguments, jobs, positive
+from fadiff_mapper.cli.arguments import BITS, NETWORKS, READING, SPACES, Parser, add_arguments, jobs, positive
 from fadiff_mapper.cli.commands import BAD_INPUT
 
 from . import commands
@@ -74,12 +74,13 @@ def _parser() -> Parser:
     mapping.add_argument("-o", "--output", type=Path, metavar="FILE.json", help="default: DIR/certificate.json")
     mapping.set_defaults(run=commands.mapping)
     proof = subparsers.add_parser("certificate", help="check the certificate of a proof (`map --prove --certificate`, "
-                                  "`network --certificate`)")
+                                  "`network --certificate`, `design --certificate`)")
     proof.add_argument("certificate", type=Path, metavar="FILE.json")
     proof.add_argument("files", nargs="+", metavar="INPUT",
-                       help="the input of the proof, as `map` or `network` was given it, with the same options")
-    add_arguments(proof, (*READING, BITS, *NETWORKS))
-    proof.set_defaults(run=commands.proof)
+                       help="the input of the proof, as `map`, `network` or `design` was given it, with the same "
+                            "options")
+    add_arguments(proof, (*READING, BITS, *NETWORKS, *SPACES))
+    proof.set_defaults(run=commands.proof, energy=None)
     return parser
 
 

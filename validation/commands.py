@@ -19,7 +19,7 @@ from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.standard_streams import say
-from fadiff_mapper.cli.commands import load_input, sizes
+from fadiff_mapper.cli.commands import load_input, read_space, sizes
 from fadiff_mapper.inputs.load import files_of, read_document
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.output.run_files import versions
@@ -144,13 +144,20 @@ def mapping(options: argparse.Namespace) -> int:
 
 
 def proof(options: argparse.Namespace) -> int:
-    """`certificate`: checks the certificate of a mapping or a plan; 1 where it does not prove what it claims."""
-    from . import check_certificate, check_plan
+    """`certificate`: checks the certificate of a mapping, a plan or a design; 1 if it does not prove its claim."""
+    from . import check_certificate, check_designs, check_plan
     try:
         content = json.loads(options.certificate.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise FadiffError(f"{options.certificate}: {error}; accepted: a certificate in JSON") from None
     try:
+        if isinstance(content, dict) and "designs" in content:
+            file, *names = options.files
+            networks = [load_network(name, **sizes(options)) for name in names]
+            say(check_designs.check(content, read_space(options, files_of([file, *options.arch])), networks,
+                                    options.weights or (1.0,) * len(networks)))
+            return 0
+        options.energy = options.energy or "auto"
         if isinstance(content, dict) and "plan" in content:
             network, *files = options.files
             workload = load_network(network, **sizes(options))

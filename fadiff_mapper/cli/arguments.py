@@ -200,6 +200,15 @@ NETWORKS = (
 VARY = Argument("--vary", "a variable of the files' Jinja2 templates is a parameter of the space of designs: 8,16,32 "
                           "or 1024:8192:512 or 8:64:x2 (powers of two)",
                 {"action": "append", "default": [], "metavar": "NAME=RANGE"})
+SPACES = (
+    Argument("--arch", "a further file of the space, such as the architecture that the space refers to",
+             {"action": "append", "default": [], "metavar": "FILE"}),
+    VARY,
+    Argument("--limit", "the greatest area_mm2, leakage_pj, units, or value of an expression over the parameters; "
+                        "takes the place of the space's own",
+             {"dest": "limits", "action": Named, "default": {}, "type": limit, "metavar": "NAME=VALUE"}),
+    Argument("--weights", "how often each network runs (default 1)", {"type": weights, "metavar": "W,W,..."}))
+"""Arguments that say which designs are compared, and for which networks."""
 
 COMMANDS = {
     "quickstart": Command(commands.quickstart, "make a folder with a small design, layer, network and space to try and "
@@ -268,15 +277,10 @@ COMMANDS = {
                  {"metavar": "SPACE"}),
         Argument("networks", "a network file, an ONNX model, a folder of problems with edges.yaml, or "
                              "bundled:networks/NAME", {"nargs": "+", "metavar": "NETWORK"}),
-        Argument("--arch", "a further file of the space, such as the architecture that the space refers to",
-                 {"action": "append", "default": [], "metavar": "FILE"}),
+        *SPACES,
         *SEARCH,
         Argument("--metric", "edp (default), energy, delay, area, edap, or a product such as energy*area; given two "
                              "or three times, the Pareto front is searched", {"action": "append", "metavar": "NAME"}),
-        Argument("--limit", "the greatest area_mm2, leakage_pj, units, or value of an expression over the "
-                            "parameters; takes the place of the space's own",
-                 {"dest": "limits", "action": Named, "default": {}, "type": limit, "metavar": "NAME=VALUE"}),
-        Argument("--weights", "how often each network runs (default 1)", {"type": weights, "metavar": "W,W,..."}),
         Argument("--no-fusion --layers-alone", "every layer by itself, as map maps it; else networks are planned as "
                                                "network plans them", FLAG),
         Argument("--method", "bounds (the designs of the best lower bounds), gradient (also those of descents on "
@@ -295,13 +299,14 @@ COMMANDS = {
         Argument("--gap", "go on until the best design is proven to be at most so far above the best one of the "
                           "whole space: every other design is bounded, and mapped where it could be better by more",
                  {"type": decimal, "metavar": "SHARE"}),
+        Argument("--certificate", "with --gap: the proof of the gap, for `fadiff-validate certificate`; without "
+                                  "searched tiles, so its gap may be larger", {"metavar": "FILE.json"}),
         Argument("--store", "the folder that keeps all that is evaluated; runs may share it (default: store in the "
                             "output folder)", {"metavar": "FOLDER"}),
         Argument("--study", "take part in the search of that name in the --store, with all runs of the same command "
                             "that name it (tpe, nsga2)", {"metavar": "NAME"}),
         *READING,
         BITS,
-        VARY,
         Argument("--allow-partial", "design for what is understood, even where that is less than 90 %% of a network",
                  FLAG),
         *NETWORKS,

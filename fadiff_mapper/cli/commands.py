@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,7 @@ def map_problems(options: argparse.Namespace) -> int:
     return INTERRUPTED if stopped() else CHECK_FAILED if any(differ) else DONE
 
 
-def write_certificate(file: str, result: api.Result | api.NetworkResult) -> None:
+def write_certificate(file: str, result: api.Result | api.NetworkResult | api.DesignResult) -> None:
     """Writes the certificate of a proof. Raises FadiffError where there is none."""
     target = Path(file)
     atomic_files.write_files(target.parent, {target.name: json.dumps(result.certificate()) + "\n"})
@@ -165,6 +166,12 @@ def explain(options: argparse.Namespace) -> None:
         print_explained(run, explained)
 
 
+def read_space(options: argparse.Namespace, files: Sequence[Path]) -> api.DesignSpace:
+    """The space of designs in some files, as the options say."""
+    return api.read_space(*files, jinja_data=options.variables, vary=options.vary, limits=options.limits,
+                          energy=options.energy, strict=not options.lenient)
+
+
 def design(options: argparse.Namespace) -> int:
     """Searches, writes the best design with its mappings, all tables and the page, and prints the front.
 
@@ -180,9 +187,10 @@ def design(options: argparse.Namespace) -> int:
         calibration=corrected, per_round=options.per_round)
     workers = api.DesignWorkers(jobs=options.jobs, backend=options.backend, address=options.address,
                                 store=options.store, shard=options.shard, study=options.study)
+    if options.certificate and options.gap is None:
+        raise FadiffError(f"--certificate {options.certificate}: found without --gap; accepted: with --gap")
     files = api.files_of([options.space, *options.arch])
-    space = api.read_space(*files, jinja_data=options.variables, vary=options.vary, limits=options.limits,
-                           energy=options.energy, strict=not options.lenient)
+    space = read_space(options, files)
     networks = [api.load_network(name, **sizes(options)) for name in options.networks]
     for network in networks:
         api.require_coverage(network, options.allow_partial, "--allow-partial")
@@ -195,6 +203,8 @@ def design(options: argparse.Namespace) -> int:
         print_design(result, options.output)
     for warning in result.warnings:
         say_error(warning, "warning: ")
+    if options.certificate:
+        write_certificate(options.certificate, result)
     differ = [print_plan_verdicts(network, program) for network in result.mapped_networks] if program else []
     return INTERRUPTED if stopped() else CHECK_FAILED if any(differ) or not result.confirmed else DONE
 

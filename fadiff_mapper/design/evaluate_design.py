@@ -29,7 +29,7 @@ from fadiff_mapper.design.layer_entries import (
     mapping_of,
 )
 from fadiff_mapper.design.question import DesignQuestion
-from fadiff_mapper.design.result import DesignOutcome, LeastFigures, NetworkFigures
+from fadiff_mapper.design.result import DesignOutcome, LeastFigures, NetworkFigures, metric_exponents
 from fadiff_mapper.design.result_store import ResultStore, as_stored
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, design_document, parameter_values
 from fadiff_mapper.fusion import hardware_of
@@ -175,6 +175,11 @@ class DesignBench:
             for entry, (layer, times) in zip(network.distinct(), numbers, strict=True):
                 runs[layer] += weight * times * min(work.get(node, 1.0) for node in entry.nodes)
         return tuple(runs)
+
+    def arithmetic(self, specs: Sequence[Spec]) -> LeastFigures:
+        """The bound on all plans of a dense design by the multiply-accumulates that no plan can leave out."""
+        return sum((arithmetic_bound(spec).times(count) for spec, count in zip(specs, self.least_loads, strict=True)),
+                   LeastFigures())
 
     def keep(self, outcome: DesignOutcome, plans: tuple[NetworkResult, ...]) -> None:
         """Keeps the plans of a design if it is the best so far, and drops the others, as plans hold every mapping.
@@ -373,10 +378,13 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
             bench.begun = asked, network_least(network, hardware, own, layers,
                                                bench.segments(bool(hardware.arch.units))[number], searched=proved)
         plans = bench.begun[1]
-        edp, energy, delay = (
-            plans.bound(metric, work if metric in question.options.metrics else 0, patience=math.inf)
-            for metric in METRIC_EXPONENTS)
-        least = LeastFigures(energy, delay, math.sqrt(edp))
+        needed = set[str]()     # by `LeastFigures.product`
+        for energy, cycles, _ in map(metric_exponents, question.options.metrics):
+            powers = {"edp": min(energy, cycles), "energy": energy - cycles, "delay": cycles - energy}
+            needed |= {name for name, power in powers.items() if power > 0}
+        edp, least_energy, delay = (plans.bound(metric, work if metric in needed else 0, patience=math.inf)
+                                    for metric in METRIC_EXPONENTS)
+        least = LeastFigures(least_energy, delay, math.sqrt(edp))
         if proved and stopped():
             bench.begun = None  # its proofs were interrupted
             raise OutOfTime
@@ -436,9 +444,7 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     area = design_area_mm2(specs[0])
     if broken := broken_limit(question.space, point, specs[0], area):
         return refused(broken, area)
-    least = None if question.options.calibration or is_sparse(specs[0]) else sum(
-        (arithmetic_bound(spec).times(count) for spec, count in zip(specs, bench.least_loads, strict=True)),
-        LeastFigures())
+    least = None if question.options.calibration or is_sparse(specs[0]) else bench.arithmetic(specs)
     if least is None or not loses(question, least, area, rivals):
         try:
             for work in BOUND_WORK if question.fuse else BOUND_WORK[:1]:

@@ -23,6 +23,7 @@ from fadiff_mapper.search.lower_bound.assemble import gap_above, percent_above
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from fadiff_mapper.design.question import DesignQuestion
     from fadiff_mapper.timeloop.verify import Verdict
 
 EXPONENTS = {name: (*powers, 0) for name, powers in METRIC_EXPONENTS.items()} | {"area": (0, 0, 1), "edap": (1, 1, 1)}
@@ -132,6 +133,7 @@ class DesignOutcome:
 class DesignResult:
     """The result of a search of designs; all numbers are exact."""
 
+    question: DesignQuestion  # as searched
     name: str  # name of the space
     space_size: int  # number of its designs
     limits: dict[str, float]  # largest accepted values by name, such as `area_mm2`
@@ -233,6 +235,11 @@ class DesignResult:
         require("pandas", "pandas", "to_dataframe()")
         from fadiff_mapper.output.frames import design_frame
         return design_frame(self)
+
+    def certificate(self) -> dict[str, Any]:
+        """The proof of the bound on all designs, for `fadiff-validate certificate`; FadiffError without a bound."""
+        from fadiff_mapper.design.space_certificate import space_certificate
+        return space_certificate(self)
 
     def verify(self) -> dict[str, dict[str, Verdict]]:
         """`NetworkResult.verify` of every network's plan on the best design, by name."""

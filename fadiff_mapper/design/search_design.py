@@ -441,7 +441,7 @@ def _result(run: DesignRun, bench: DesignBench, shard: tuple[int, int] | None, n
     effort = {name: getattr(options, name) for name in ("method", "evaluations", "time_limit", "prune")}
     effort |= {"shard": shard} | ({} if options.gap is None else {"gap": options.gap})
     return DesignResult(
-        name=space.name, space_size=space.size,
+        question=question, name=space.name, space_size=space.size,
         limits=dict(space.limits),
         metrics=options.metrics, outcomes=run.archive, front=tuple(run.front),
         documents=tuple(design_document(space, outcome.point) for outcome in run.front),

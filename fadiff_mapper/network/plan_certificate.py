@@ -45,7 +45,7 @@ from fadiff_mapper.network.one_by_one import LayerProof, layer_proof
 from fadiff_mapper.network.one_design import by_node
 from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import GroupInNetwork, NetworkResult
-from fadiff_mapper.search.lower_bound.proof import certificate
+from fadiff_mapper.search.lower_bound.proof import TOLERANCE, certificate
 from fadiff_mapper.search.map_layers import least_of
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.workload import Workload
@@ -65,7 +65,7 @@ result that is enough, as the bound's last thousandth of a percent may take as l
 
 
 def parts_of_plans(workload: Workload, specs: Sequence[Spec], fused: bool,
-                   proofs: Sequence[PriceProof | None] = ()) -> NetworkLeast:
+                   proofs: Sequence[PriceProof | None] = (), found: Sequence[Segment] | None = None) -> NetworkLeast:
     """The parts of all plans with their first bounds: no layer is proved, and no group divided.
 
     Args:
@@ -73,6 +73,7 @@ def parts_of_plans(workload: Workload, specs: Sequence[Spec], fused: bool,
         specs: Every distinct layer on the design, in the order of `workload.distinct()`.
         fused: Whether plans may have groups.
         proofs: For each of these layers the proof of its least price; empty: none.
+        found: The segments that could be groups on the design, where they are known.
 
     Raises:
         FadiffError: A layer has no lower bound.
@@ -83,7 +84,8 @@ def parts_of_plans(workload: Workload, specs: Sequence[Spec], fused: bool,
         if bound is None:
             raise FadiffError(f"{spec.problem.name}: found a layer without a lower bound; accepted: layers with one")
         bounds.append(LeastLayer(bound.energy, bound.delay, bound.edp, proof))
-    found = segments(workload, LONGEST, units=bool(hardware.arch.units)) if fused else []
+    if found is None:
+        found = segments(workload, LONGEST, units=bool(hardware.arch.units)) if fused else []
     return network_least(workload, hardware, specs, bounds, found)
 
 
@@ -97,29 +99,44 @@ def plan_certificate(result: NetworkResult) -> dict[str, Any]:
     workload, fused, metric = result.workload, bool(result.options["fuse"]), str(result.options["metric"])
     specs = [layer.spec for layer in result.layers]
     proofs = [layer_proof(layer.spec, layer.mapping, MOST_WORK) for layer in result.layers]
-    bounded = parts_of_plans(workload, specs, fused, [_provable(proof) for proof in proofs])
+    bounded = parts_of_plans(workload, specs, fused, [provable(proof) for proof in proofs])
     lines = bounded.lines(metric, AGAIN * MOST_WORK, enough=ALMOST * result.bound, patience=AGAIN * PATIENCE)
-    network = parts_of_plans(workload, specs, fused)    # with what is proved for the certificate alone
-    demands = _demands(bounded, [(energy, cycles) for energy, cycles, _ in lines])
-    layers = _proved_layers(bounded, network, demands, by_node(workload, proofs))
+    content, proved = proved_lines(bounded, parts_of_plans(workload, specs, fused), lines, by_node(workload, proofs))
+    return {"version": 1, "network": workload.name, "metric": metric, "fused": fused,
+            "value": float(metric_of(metric, result.stats.energy_pj, result.stats.cycles)),
+            "bound": SLACK * least_metric(proved), "plan": plain_plan(result, bounded), **content}
+
+
+def proved_lines(bounded: NetworkLeast, network: NetworkLeast, lines: Sequence[Line], proofs: dict[str, LayerProof],
+                 share: float = 1.0) -> tuple[dict[str, Any], list[Line]]:
+    """The proof of lines below which no plan lies, as plain data, and the proved lines, which have the same prices.
+
+    Args:
+        bounded: The parts of all plans with the bounds from which the lines follow.
+        network: The same with their first bounds (`parts_of_plans`); takes up what is proved for the certificate alone.
+        lines: The lines.
+        proofs: The proof of the least price of every layer by itself, by name.
+        share: Share of the lines' least prices that suffices.
+    """
+    demands = _demands(bounded, [(energy, cycles) for energy, cycles, _ in lines], share)
+    layers = _proved_layers(bounded, network, demands, proofs)
     groups = [{"group": step.title, "parts": parts} for number, step in enumerate(network.steps)
               if number in demands and isinstance(step.least, LeastGroup)
               and (parts := _divided(step, bounded.steps[number].least, demands[number]))]
     proved: list[Line] = [(energy, cycles, network.price(energy, cycles)) for energy, cycles, _ in lines]
-    return {"version": 1, "network": workload.name, "metric": metric, "fused": fused,
-            "value": float(metric_of(metric, result.stats.energy_pj, result.stats.cycles)),
-            "bound": SLACK * least_metric(proved), "plan": _plan(result, network), "groups": groups, "lines": [
-                {"energy": energy, "cycles": cycles, "least": price, "layers": layers.get((energy, cycles), {})}
-                for energy, cycles, price in proved]}
+    return {"groups": groups, "lines": [
+        {"energy": energy, "cycles": cycles, "least": price, "layers": layers.get((energy, cycles), {})}
+        for energy, cycles, price in proved]}, proved
 
 
-def _provable(proof: LayerProof) -> PriceProof | None:
+def provable(proof: LayerProof) -> PriceProof | None:
     """The proof of a layer, if it supports all rules of the layer, and the checker has these rules."""
     return None if proof.task.layer.machine.element_words is not None else proof.least(0.0, 0.0, 0.0).proof
 
 
-def _demands(network: NetworkLeast, every: Sequence[Prices]) -> dict[int, Demands]:
-    """What the least price of all plans at some prices demands of every part, by the number of its first step."""
+def _demands(network: NetworkLeast, every: Sequence[Prices], share: float) -> dict[int, Demands]:
+    """What a share of the least price of all plans at some prices demands of every part, by the number of its first
+    step."""
     first, found = dict[int, int](), dict[int, Demands]()
     for energy, cycles in every:
         reached = {0: 0.0}  # the least price of all paths to each state
@@ -127,7 +144,7 @@ def _demands(network: NetworkLeast, every: Sequence[Prices]) -> dict[int, Demand
             reached[step.after] = min(reached.get(step.after, inf), reached[step.before] + price)
         for number, step in enumerate(network.steps):
             own = found.setdefault(first.setdefault(id(step.least), number), {})
-            price = reached[step.after] - reached[step.before]
+            price = share * (reached[step.after] - reached[step.before])
             price += energy * step.credit.energy_pj + cycles * step.credit.cycles
             own[energy, cycles] = max(own.get((energy, cycles), 0.0), price / step.runs)
     return found
@@ -164,7 +181,8 @@ def _proved_layers(bounded: NetworkLeast, network: NetworkLeast, demands: dict[i
             proof = known.proved.get((energy, cycles)) or known.proof(sums)
             if not proof.least:
                 continue
-            content = certificate(task.layer, task.space, "share", proof.nest, max(proof.value / price - 1, 0.0), sums)
+            gap = max(proof.value / price - 1, TOLERANCE)   # a smaller one would be lost in 1 + gap
+            content = certificate(task.layer, task.space, "share", proof.nest, gap, sums)
             step.least.proved[energy, cycles] = replace(proof, least=content["limit"])
             found.setdefault((energy, cycles), {})[name] = content
     return found
@@ -245,8 +263,8 @@ def outside(step: PathStep, layer: int) -> list[str]:
     return [space.name for space in problem.dataspaces if space is not problem.output and space.name not in inside]
 
 
-def _plan(result: NetworkResult, network: NetworkLeast) -> dict[str, Any]:
-    """The plan: the groups, and by name the mapping of every layer outside of groups."""
+def plain_plan(result: NetworkResult, network: NetworkLeast) -> dict[str, Any]:
+    """A plan as plain data: the groups, and by name the mapping of every layer outside of groups."""
     arch, fused = result.hardware.arch, {name for group in result.groups for name in group.nodes}
     segments = {step.nodes: step.least.segment for step in network.steps if isinstance(step.least, LeastGroup)}
     return {"groups": [_group(outcome, segments[outcome.nodes], arch) for outcome in result.groups],

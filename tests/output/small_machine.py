@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from small_network import HOSTILE, result
 
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome, DesignResult, LeastFigures, NetworkFigures
 from fadiff_mapper.design.space import design_document, read_space
 
@@ -37,6 +38,7 @@ def machine(*metrics: str, **changes: object) -> DesignResult:
                     enumerate((OUTCOMES[0], OUTCOMES[2], OUTCOMES[4]), 1))
     several = len(metrics) > 1
     made = DesignResult(
+        question=DesignQuestion(space, (result().workload,), (1.0,), DesignOptions(metrics or ("edp",))),
         name="by hand", space_size=16, limits={"area_mm2": 3.0},
         metrics=metrics or ("edp",), outcomes=OUTCOMES, front=front, documents=documents, mapped_networks=(result(),),
         neighbours=(OUTCOMES[0], outcome(1, 2, 4.4e6, 2.9)),
