@@ -1,15 +1,14 @@
 """Checks the certificate of a proof by itself: `fadiff-validate certificate FILE.json INPUT...`.
 
 A certificate claims that no legal mapping of a layer has a metric below a *limit*, the value of a given mapping over
-1 + gap. It holds all *parts* of the map space with a bound below the limit: schemes (spatial factors, and what
-levels keep), in them choices of the temporal loops of the outermost level, then of the next, down to mappings. This
-program divides the map space in the same way, computes every bound anew, and accepts if the given mapping is legal and
-has its value, the parts below the limit and their bounds are the certificate's, and no mapping of a part that cannot be
-divided is below the limit.
+1 + gap. It holds all *parts* of the map space with a bound below the limit: schemes (spatial factors, and what levels
+keep), in them choices of the temporal loops of the outermost level, then of the next, down to mappings. This program
+divides the map space in the same way, and accepts if the given mapping is legal and has its value, the parts below the
+limit and their bounds, computed anew, are the certificate's, and no mapping of an undivided part is below the limit.
 
 It takes from the package the reading of the input, the factors and orders that constraints leave open, and the exact
-evaluation of mappings. `docs/theory/lower_bound.md` states and proves the rules, by the names that they have here.
-`Checker.check_part` divides a part; `Checker.bound` sums up the rules, of `decided`, `innermost`, `least` and `charge`.
+evaluation of mappings. `docs/theory/lower_bound.md` proves the rules, by the names that they have here. `check_part`
+divides a part; `bounds_of` sums up the rules, of `decided`, `innermost`, `least` and `charge`.
 
 Levels i = 0 (innermost) ... L - 1, dimensions d, data spaces t, by number. A *box* is a number of points for each d.
 """
@@ -116,9 +115,9 @@ class Checker:
         self.ranks = [[[(d, float(c)) for d, c in rank if self.bounds[d] > 1] for rank in ranks]
                       for ranks in self.layer.projection.ranks]
         self.written, self.tensors = list(self.layer.projection.read_write), range(len(problem.dataspaces))
-        self.usable = [level.usable for level in self.layer.arch.levels]
         self.relevant = [frozenset(d for rank in ranks for d, _ in rank) for ranks in self.ranks]
-        self.units: list[Any] = [self.layer.arch.arithmetic, *self.layer.arch.levels]  # below each level
+        self.units: list[Any] = [self.layer.arch.arithmetic, *(own := self.layer.arch.levels)]  # below each level
+        self.usable = [level.usable for level in own]
         self.shared = [frozenset(d for rank in ranks if len(rank) > 1 for d, _ in rank) for ranks in self.ranks]
         self.plain = [not shared and all(c == 1 for rank in ranks for _, c in rank)
                       for ranks, shared in zip(self.ranks, self.shared, strict=True)]
@@ -137,9 +136,8 @@ class Checker:
                  if all(map(any, zip(*keep, strict=True)))]  # every data space somewhere
         rows: list[tuple[Box, ...]] = [()]
         for level in reversed(range(self.levels)):
-            choices = self.space.levels[level].spatial.choices
-            own = [factors for factors in itertools.product(*(choices[name] for name in self.names))
-                   if prod(factors) <= self.units[level].instances]
+            choices = map(self.space.levels[level].spatial.choices.__getitem__, self.names)
+            own = [factors for factors in itertools.product(*choices) if prod(factors) <= self.units[level].instances]
             rows = [(factors, *row) for row in rows for factors in own
                     if all(bound % (f * prod(outer[d] for outer in row)) == 0
                            for d, (f, bound) in enumerate(zip(factors, self.bounds, strict=True)))]
@@ -172,13 +170,11 @@ class Checker:
 
     def factors(self, state: State) -> Iterator[Box]:
         """Temporal factors of a state's level that leave the levels within something to do."""
-        choices = []
-        for d in self.dims:
-            left = state.tile[d] / self.spatial[state.level][d]
-            inside = self.reachable(state.level - 1, d, self.along[d]) if state.level else {1.0}
-            choices.append([float(f) for f in self.space.levels[state.level].temporal.choices[self.names[d]]
-                            if left % f == 0 and left / f in inside])
-        return itertools.product(*choices)
+        own, level = self.space.levels[state.level].temporal.choices, state.level
+        left = [points / along for points, along in zip(state.tile, self.spatial[level], strict=True)]
+        inside = [self.reachable(level - 1, d, self.along[d]) if level else {1.0} for d in self.dims]
+        return itertools.product(*([float(f) for f in own[self.names[d]] if points % f == 0 and points / f in inside[d]]
+                                   for d, points in enumerate(left)))
 
     def words(self, t: int, box: Sequence[float]) -> float:
         """Words of a box as Timeloop counts them: the product of the extents of its ranks."""
@@ -204,8 +200,7 @@ class Checker:
         self.open = next((i for i in range(last) if any(  # innermost with temporal loops
             max(self.reachable(i, d, self.along[d])) > prod(self.along[d][:i + 1]) for d in self.dims)), last)
         in_time = [bound / prod(along) for bound, along in zip(self.bounds, self.along, strict=True)]
-        # instances and cycles do not depend on the levels of temporal loops
-        temporal = [[1.0 for _ in self.dims]] * last + [in_time]
+        temporal = [[1.0 for _ in self.dims]] * last + [in_time]  # instances and cycles are those of any levels
         self.tile = tiles(self.nest(temporal, [()] * self.levels, next(self.placed(spatial))), self.layer.projection)
         self.used = self.tile.instances[:, 0].tolist()
         self.loose = self.layer.network_priced or any(  # receivers may want the same words of a window
@@ -216,15 +211,15 @@ class Checker:
             self.crossings += [(t, inner, outer) for inner, outer in itertools.pairwise(kept)]
             # rule "arithmetic": a word per cycle, unless neighbours hand it on
             linked = bool(self.layer.reuse.linked[0, t]) and prod(spatial[0]) > 1
-            asked = (self.distinct(t, self.bounds, True) / self.used[kept[0]] / self.between(t, -1, kept[0])
+            asked = (self.distinct(t, self.bounds, True) / self.used[kept[0]] / self.between(t, spatial[:kept[0] + 1])
                      if linked else prod(in_time))
             words.append(Words(t, -1, kept[0], asked, asked, linked))
         return State(last, self.bounds, (), (), tuple(words))
 
-    def between(self, t: int, inner: int, outer: int) -> float:
-        """Receivers of one instance of `outer` at `inner` with words of their own, at least."""
-        return prod(1 + sum(level[d] - 1 for d, _ in rank)
-                    for level in self.spatial[inner + 1:outer + 1] for rank in self.ranks[t])
+    @cache  # noqa: B019
+    def between(self, t: int, spatial: tuple[Box, ...]) -> float:
+        """Receivers with words of their own at the inner end of some levels of one instance at the outer, at least."""
+        return prod(1 + sum(level[d] - 1 for d, _ in rank) for level in spatial for rank in self.ranks[t])
 
     def neighbours(self, t: int, inner: int) -> bool:
         """Whether receivers at `inner` may hand on words of a window to each other."""
@@ -295,38 +290,38 @@ class Checker:
     def reached(self, steps: Sequence[tuple[Sequence[float], float, float]], move: Box) -> bool:
         """Whether steps within these ranges can add up to a move; may err towards yes."""
         for r, by in enumerate(move):
-            rank = [(one[r], low, high) for one, low, high in steps if one[r]]
-            least, most = (sum(pick(one * low, one * high) for one, low, high in rank) for pick in (min, max))
-            free = [one for one, low, high in rank if low != high]
+            rank = [(own * low, own * high, own) for one, low, high in steps if (own := one[r])]
+            least, most = (sum(pick(low, high) for low, high, _ in rank) for pick in (min, max))
+            free = [own for low, high, own in rank if low != high]
             if not least <= by <= most or (len(free) == 1 and (by - least) % free[0]):
                 return False
         return True
 
-    def innermost(self, t: int, inner: int, state: State, left: Box, first: int) -> tuple[float, float, bool]:
-        """The same for a register below all open loops, which have `left` iterations of each dimension.
+    def innermost(self, words: Words, state: State, left: Box, first: int) -> Words:
+        """The least words of a register below all open loops, which have `left` iterations of each dimension.
 
         Rule "innermost loop": where it goes over `first`, which moves the tile, all others repeat its calls.
         """
-        received, sent, loose = self.least(t, inner, state)
+        t, inner, outer, received, sent, _ = words
         outside = any(level[d] > 1 for level in self.spatial[self.open + 1:] for d in self.shared[t])
         if outside and first in self.shared[t]:
-            return received, sent, loose  # steps have several lengths
+            return words  # steps have several lengths
         tile, several = tuple(prod(self.along[d][:inner + 1]) for d in self.dims), state.level > self.open
         loops = [Loop(d, -1 if several else state.level, left[d], prod(self.along[d][:self.open + 1]),
                       several and len(divisors(int(left[d]))) > 2)
                  for d in sorted(self.dims, key=lambda d: d != first) if left[d] > 1]
         more, sent_more, loose = self.decided(t, inner, tile, (*loops, *state.loops))
-        return max(received, more), max(sent, sent_more), loose
+        return Words(t, inner, outer, max(received, more), max(sent, sent_more), loose)
 
-    def least(self, t: int, inner: int, state: State) -> tuple[float, float, bool]:
-        """The same for a receiver within the state's level, or that level.
+    def least(self, t: int, inner: int, outer: int, state: State) -> Words:
+        """The least words of a receiver within the state's level, or that level.
 
         Rule "inner levels": the words of the level's tile cross again for every visit, and for every loop outside where
         the receiver cannot hold its share. Rule "unions": of windows the distinct words of all loops over them.
         """
         visits = prod(loop.bound for loop in self.moving(t, state.loops))
-        # receivers may want some of the same words: at most so many have words of their own, and `between` at least
-        receivers = prod(self.along[d][i] for i in range(inner + 1, state.level + 1) for d in self.relevant[t])
+        levels = self.spatial[inner + 1:state.level + 1]
+        receivers = prod(level[d] for level in levels for d in self.relevant[t])  # with words of their own, at most
         grown = list(state.tile)
         for loop in state.loops:
             if loop.d in self.shared[t]:
@@ -334,31 +329,37 @@ class Checker:
         touched, room = max(self.distinct(t, state.tile, True), self.distinct(t, grown, False)), self.usable[inner]
         if self.plain[t] and room is not None and touched / receivers > room:
             visits = prod(loop.bound for loop in state.loops)
-        sent = touched * (1 if self.neighbours(t, inner) else visits) / self.between(t, inner, state.level)
-        return touched * visits / receivers, sent, not self.plain[t]
+        sent = touched * (1 if self.neighbours(t, inner) else visits) / self.between(t, levels)
+        return Words(t, inner, outer, touched * visits / receivers, sent, not self.plain[t])
 
-    def bound(self, state: State) -> float:
-        """The bound of all mappings with a state's loops: the least of all loops that can be the innermost open one."""
-        room, keep = self.usable[state.level], self.keep[state.level]
-        if room is not None and sum(self.words(t, state.tile) for t in self.tensors if keep[t]) > room:
-            return inf  # the tiles do not fit
-        self.counted += 1
-        left = tuple(points / prod(self.along[d][:state.level + 1]) for d, points in enumerate(state.tile))
-        looping = [d for d in self.dims if left[d] > 1] if state.level >= self.open else []
-        place = self.place[state.level]  # loops can be innermost as constraints say in one open level, all in several
-        first = [d for d in looping if state.level > self.open or all(
-            place[d] <= place[other] for other in looping)] or [-1]
-        reads, fills, updates = counts = np.zeros((3, self.levels, len(self.tensors), len(first)))
-        crossings = [crossing for crossing in self.crossings if crossing[1] < state.level]
-        for d, accesses in zip(first, np.moveaxis(counts, -1, 0), strict=True):
-            for words in (*state.words, *(Words(t, inner, outer, *(
-                    self.innermost(t, inner, state, left, d) if d in self.relevant[t] and inner < self.open
-                    else self.least(t, inner, state))) for t, inner, outer in crossings)):
-                self.charge(words, accesses)
+    def bounds_of(self, states: Sequence[State]) -> list[float]:
+        """The bounds of states of a scheme: of each the least of all loops that can be the innermost open one."""
+        own = list[Any]()   # reads, fills and updates of each state, for every loop that can be innermost
+        for state in states:
+            room, keep = self.usable[state.level], self.keep[state.level]
+            if room is not None and sum(self.words(t, state.tile) for t in self.tensors if keep[t]) > room:
+                own.append(np.zeros((3, self.levels, len(self.tensors), 0)))   # the tiles do not fit
+                continue
+            self.counted += 1
+            left = tuple(points / prod(self.along[d][:state.level + 1]) for d, points in enumerate(state.tile))
+            looping = [d for d in self.dims if left[d] > 1] if state.level >= self.open else []
+            place = self.place[state.level]  # can be innermost as constraints say in one open level, all in several
+            first = [d for d in looping if state.level > self.open or all(
+                place[d] <= place[other] for other in looping)] or [-1]
+            own.append(np.zeros((3, self.levels, len(self.tensors), len(first))))
+            least = [self.least(*crossing, state) for crossing in self.crossings if crossing[1] < state.level]
+            for words in (*state.words, *least):
+                self.charge(words, own[-1])
+            for number, d in enumerate(first):
+                for words in least:
+                    if words.inner < self.open and d in self.relevant[words.t]:
+                        self.charge(self.innermost(words, state, left, d), own[-1][..., number])
+        reads, fills, updates = np.concatenate(own, axis=-1)
         addresses = fills + np.where(np.array(self.written)[:, None], updates, reads)
         every = Counts(reads, fills, updates, np.zeros_like(reads), addresses)
         found = cost(every, self.tile, self.layer.machine, AT_LEAST)
-        return float(min(self.metric_of(found.energy, found.cycles, outermost_accesses(every, self.tile))))
+        values = iter(self.metric_of(found.energy, found.cycles, outermost_accesses(every, self.tile)).tolist())
+        return [min(itertools.islice(values, counts.shape[-1]), default=inf) for counts in own]
 
     def charge(self, words: Words, accesses: Any) -> None:
         """Rule "charges": adds accesses of both levels of a crossing, rounded as Timeloop may round them at least.
@@ -366,16 +367,14 @@ class Checker:
         Rule "first writes": words that are written before they are read cost no read outside, and no fill inside.
         """
         (t, inner, outer, received, sent, loose), (reads, fills, updates) = words, accesses
-        first_inner, first_outer = (self.words(t, self.bounds) / self.between(t, level, self.levels - 1)
+        first_inner, first_outer = (self.words(t, self.bounds) / self.between(t, self.spatial[level + 1:])
                                     if self.written[t] else 0 for level in (inner, outer))
-        asked = ceil(sent * self.between(t, inner, outer) - 0.5 - 1e-6)
+        asked = ceil(sent * self.between(t, self.spatial[inner + 1:outer + 1]) - 0.5 - 1e-6)
         reads[outer, t], updates[outer, t] = max(asked - first_outer, 0), asked if self.written[t] else 0
         if inner >= 0:
             filled = min(received, sent) + max(received - sent, 0) / self.used[inner + 1]  # links: of all instances
             filled = ceil(filled - 1 - 1e-6) if loose else floor(filled + 1e-6)
             fills[inner, t] = max(filled - first_inner, 0)
-
-    # Orders: mappings with equal factors whose orders have the same signature have the same words, or are loose.
 
     def permitted(self, level: int, looping: Iterable[int]) -> Iterator[tuple[int, ...]]:
         """Every order of the loops of several iterations of a level."""
@@ -388,7 +387,8 @@ class Checker:
         return own
 
     def signature(self, level: int, order: Sequence[int]) -> tuple[tuple[frozenset[int], int], ...]:
-        """For each data space sent further in: loops inside the first one that moves it; and that loop, of a window."""
+        """For each data space sent further in: loops inside the first one that moves it; and that loop, of a window.
+        Mappings with equal factors and signatures have the same words, or are loose."""
         first = {t: next((i for i, d in enumerate(order) if d in self.relevant[t]), len(order))
                  for t in sorted({t for t, inner, _ in self.crossings if inner < level})}
         return tuple((frozenset(order[:i]), next((d for d in order[i:i + 1] if d in self.shared[t]), -1))
@@ -430,7 +430,7 @@ class Checker:
             state, part = self.begin(*scheme), claimed.pop(scheme, None)
             if scheme == scheme_of(given):
                 known = any(same(found, value) for found in self.given_values(state, given["temporal"], given["order"]))
-            self.check_part(state, part)
+            self.check_part(state, self.bounds_of([state])[0], part)
         need(not claimed, "a scheme that is none")
         need(known, f"no legal mapping of the value {value} is given")
 
@@ -442,9 +442,8 @@ class Checker:
             state = self.entered(state, factors, own) if level else state
         return self.values(temporal, [orders], self.placed(self.spatial))
 
-    def check_part(self, state: State, part: Any) -> None:
+    def check_part(self, state: State, bound: float, part: Any) -> None:
         """Holds a part that is claimed, or None for one that is left out, against its bound; and its parts in turn."""
-        bound = self.bound(state)
         if part is None:
             return need(bound >= self.limit * (1 - SAME), f"a part of bound {bound} is left out")
         need(same(bound, part["bound"]) and bound < self.limit * (1 + SAME), f"a part has the bound {bound}")
@@ -453,10 +452,11 @@ class Checker:
         claimed = {(tuple(one["factors"]), self.signature(state.level, self.looping(
             state.level, one["factors"], one["order"]))): one for one in part["parts"]}
         need(len(claimed) == len(part["parts"]), "a part twice")
-        for factors in self.factors(state):
-            looping = frozenset(d for d in self.dims if factors[d] > 1)
-            for signature, order in self.classes(state.level, looping, self.keep).items():
-                self.check_part(self.entered(state, factors, order), claimed.pop((factors, signature), None))
+        chosen = [(factors, signature, order) for factors in self.factors(state) for signature, order in self.classes(
+            state.level, frozenset(d for d in self.dims if factors[d] > 1), self.keep).items()]
+        states = [self.entered(state, factors, order) for factors, _, order in chosen]
+        for (factors, signature, _), inner, least in zip(chosen, states, self.bounds_of(states), strict=True):
+            self.check_part(inner, least, claimed.pop((factors, signature), None))
         need(not claimed, "a part that is none")
 
     def check_mappings(self, state: State, part: Any) -> None:
