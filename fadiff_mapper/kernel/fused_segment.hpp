@@ -20,6 +20,8 @@ struct ReadSlide {
     double span = 1, stride = 1;              // points under one output; points from one output to the next
     double shrink = 1, lead = 0, block = 1;   // resizing: outputs per input; of these, before the window; points counted as one
     double ahead = 0, advance = 1;            // padding before the first point; points to the next output on average
+
+    bool resizes() const { return shrink != 1 || block != 1; }
 };
 
 // The share of lanes at work on a number of points: the largest divisor of the points that is at most the lanes, over the

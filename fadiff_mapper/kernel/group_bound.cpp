@@ -605,7 +605,7 @@ static void certain_tiles(const FusedSegment& segment, int loop, Cuts& cuts) {
         LoopCut &cut = cuts.small[std::size_t(index) * loops + loop], &most = cuts.large[std::size_t(index) * loops + loop];
         if (cut.dim < 0) continue;
         const ReadSlide& slide = segment.links[index].slides[cut.dim];
-        const bool resizes = slide.shrink != 1 || slide.block != 1;
+        const bool resizes = slide.resizes();
         const int reader = segment.reader(index);
         double& own = reached[std::size_t(index)];
         own = reached[std::size_t(reader)] + (slide.ahead > (resizes ? 0 : slide.advance) ? NEVER : slide.ahead > 0);
@@ -879,8 +879,11 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
     const LoopOrder& order = orders_[parts[0].order];
     const std::size_t count = segment_.layers.size();
     const int loops = int(order.dims.size());
-    std::vector<Loops64> retained;
-    for (std::size_t link = 0; link + 1 < count; ++link) retained.push_back(~Loops64(parts[0].again[link]));
+    std::vector<Loops64> retained, open;
+    for (std::size_t link = 0; link + 1 < count; ++link) {
+        retained.push_back(~Loops64(parts[0].again[link]));
+        open.push_back(~Loops64(parts[0].again[link] | parts[0].kept[link]));
+    }
     static thread_local Workspace space;
     Cuts& cuts = space.cuts;
     cuts.lay_out(int(count), loops);
@@ -893,7 +896,7 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
             large.lanes[loop] = lanes_of([&](int lane) { return part(lane).most[loop]; });
         }
         cut_layers(segment_, order.dims, small.lanes, retained, cuts.small.data(), true);
-        cut_layers(segment_, order.dims, large.lanes, retained, cuts.large.data(), true);
+        cut_layers(segment_, order.dims, large.lanes, retained, cuts.large.data(), true, &open);
         for (int loop = 0; loop < loops; ++loop) certain_tiles(segment_, loop, cuts);
         Mask crowded;
         std::pair<Lanes, Lanes> rounds{0, 0};

@@ -5,15 +5,20 @@
 namespace fadiff {
 inline namespace FADIFF_LANES {
 
-// Points of an intermediate under some points of its consumer.
-static Lanes reach(const ReadSlide& slide, Lanes points) {
+// Points of an intermediate under some points of its consumer, with outputs of resizing of an input before the window.
+static Lanes reach(const ReadSlide& slide, Lanes points, double lead) {
     const Lanes reach = (points - 1) * slide.stride + slide.span;
-    return slide.shrink == 1 && slide.block == 1 ? reach : ceil((reach + slide.lead) / slide.shrink) * slide.block;
+    return slide.resizes() ? ceil((reach + lead) / slide.shrink) * slide.block : reach;
 }
 
+// The same for the first points of the consumer.
+static Lanes reach(const ReadSlide& slide, Lanes points) { return reach(slide, points, slide.lead); }
+
 // A loop as a layer sees it, from how the reader of its output does: through the window by which that one reads. `least`: points
-// and steps are those that no group undercuts.
-static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut& after, bool retained, bool least) {
+// and steps are those that no group undercuts; `widest`: and no step of any group has a larger tile; `open`: nor where words are
+// computed again.
+static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut& after, bool retained, bool least, bool widest,
+                          bool open) {
     const FusedLink& link = segment.links[index];
     const auto found = after.dim < 0 ? link.theirs.end() : std::find(link.theirs.begin(), link.theirs.end(), after.dim);
     LoopCut cut;
@@ -24,15 +29,18 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
     cut.dim = int(found - link.theirs.begin());
     const ReadSlide& slide = link.slides[cut.dim];
     const double extent = segment.layers[index].bounds[cut.dim];
-    cut.again = after.again || slide.span > slide.stride || slide.shrink != 1 || slide.block != 1;
+    const bool resizes = slide.resizes();
+    cut.again = after.again || slide.span > slide.stride || resizes;
     cut.first = smaller(reach(slide, after.first) - slide.ahead, extent);
     // a bound may count a single step where padding leaves others without work: the largest tile is any of them
     const Lanes tile = least ? select((after.steps > 1.0) | !(after.ahead + after.behind > 0.0), after.usual(),
                                       larger(after.first, after.later)) : after.usual();
-    const Lanes later = smaller(reach(slide, tile), extent);
+    const Lanes later = smaller(reach(slide, tile, widest ? slide.shrink - 1 : slide.lead), extent);
     const Lanes stop = reach(slide, after.distinct) - slide.ahead;    // with padding behind the last point
     const Lanes whole = smaller(stop, extent), behind = stop - whole;
     cut.advance = slide.advance * after.advance;
+    cut.skewed = after.skewed;
+    if (resizes) cut.skewed += where(floor(cut.advance / slide.block) * slide.block != cut.advance, Lanes(1));
     cut.ahead = after.ahead * slide.advance + larger(slide.ahead, 0.0);
     cut.behind = after.behind * slide.advance + behind;
     // points that a stride leaves out between steps are not computed
@@ -42,7 +50,8 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
     if (retained) {     // the last steps may find all their points there
         cut.points = every;
         cut.later = smaller(later, cut.advance);
-        const Lanes most = slide.shrink == 1 && slide.block == 1 ? cut.later : later;
+        const Lanes most = resizes ? later : cut.later;
+        if (widest) cut.later = open ? later : select(cut.skewed > 0.0, later, cut.later);
         // a first tile that lies in padding has no points
         const Lanes begun = larger(cut.first, 0.0);
         cut.steps = smaller(after.steps, larger(ceil((every - begun) / most) + where(begun > 0.0, Lanes(1)), 1.0));
@@ -61,15 +70,23 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
 }
 
 void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const Lanes* sizes,
-                const std::vector<Loops64>& retained, LoopCut* cuts, bool least) {
+                const std::vector<Loops64>& retained, LoopCut* cuts, bool least, const std::vector<Loops64>* open) {
     const int layers = int(segment.layers.size()), loops = int(dims.size());
     for (int loop = 0; loop < loops; ++loop) {
         const double bound = segment.layers.back().bounds[dims[loop]];
         const Lanes size = sizes[loop];
-        cuts[(layers - 1) * loops + loop] = {dims[loop], ceil(bound / size), bound, bound, size, size, size, size, 0, 0, 0, false};
-        for (int index = layers - 2; index >= 0; --index)
-            cuts[index * loops + loop] =
-                cut_before(segment, index, cuts[segment.reader(index) * loops + loop], retained[index] >> loop & 1, least);
+        cuts[(layers - 1) * loops + loop] = {dims[loop], ceil(bound / size), bound, bound, size, size, size, size};
+        const auto carry_back = [&](bool widest) {
+            bool resized = false;
+            for (int index = layers - 2; index >= 0; --index) {
+                LoopCut& cut = cuts[index * loops + loop];
+                cut = cut_before(segment, index, cuts[segment.reader(index) * loops + loop], retained[index] >> loop & 1, least,
+                                 widest, open && (*open)[index] >> loop & 1);
+                resized |= cut.dim >= 0 && segment.links[index].slides[cut.dim].resizes();
+            }
+            return resized;
+        };
+        if (carry_back(false) && open) carry_back(true);
     }
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fused_groups import CONV_2D, ONWARDS, conv, group, hardware
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from kernel_parts import parts
 
@@ -103,8 +103,9 @@ def compiled(segment: Segment) -> CompiledSegment:
 
 
 def closed_forms(segment: Segment, loops: Sequence[tuple[str, int]], retained: Sequence[Collection[str]], layer: int,
-                 name: str, kept: Collection[str] = ()) -> dict[str, Any]:
-    """The closed forms of one layer: loops along which each intermediate is retained and a data space is `kept`."""
+                 name: str, kept: Collection[str] = (), unsure: Sequence[Collection[str]] | None = None) -> dict[str, Any]:
+    """The closed forms of one layer: loops along which each intermediate is retained and a data space is `kept`; of
+    bounds, where each is retained or not along the loops of `unsure`."""
     dims = segment.problems[-1].dimensions
 
     def mask(among: Collection[str]) -> int:
@@ -113,7 +114,8 @@ def closed_forms(segment: Segment, loops: Sequence[tuple[str, int]], retained: S
     return parts.closed_forms(
         compiled(segment).tables, [dims.index(dim) for dim, _ in loops], [float(size) for _, size in loops],
         list(map(mask, retained)), layer,
-        segment.problems[layer].dataspace_names().index(name), mask(kept))
+        segment.problems[layer].dataspace_names().index(name), mask(kept),
+        None if unsure is None else list(map(mask, unsure)))
 
 
 @given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 3, 6]), st.sampled_from(["", "P", "Q", "PQ"]))
@@ -168,6 +170,33 @@ def test_cuts_of_long_groups_know_the_largest_step(p: int, kept: list[bool], pad
         (spans,) = steps.spans
         assert cut["largest"] == max(len(span.done) for span in spans)
         assert cut["needed"] == max(len(span.needed) for span in spans)
+
+
+@given(st.data())
+def test_no_tile_behind_a_resizing_is_larger_than_the_largest_of_a_bound(data: st.DataObject) -> None:
+    """Windows behind images that are enlarged or made smaller, each intermediate kept, made again or undecided."""
+    rows = [data.draw(st.integers(3, 9))]
+    pools = data.draw(st.lists(st.sampled_from([WindowSlide(1, 1), WindowSlide(1, 1, shrink=2), WindowSlide(
+        1, 1, shrink=3, block=2), WindowSlide(2, 2), WindowSlide(1, 1, block=2)]), min_size=2, max_size=2))
+    window, pad = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from([0, 1]))
+    for pool in pools:
+        rows.append(rows[-1] * pool.shrink // (pool.stride * pool.block) + (2 * pad + 1 - window))
+    assume(rows[1] > 1 and rows[2] > 1 and any(pool.shrink * pool.block > 1 for pool in pools))
+    tiles = data.draw(st.integers(1, rows[2]))
+    smaller = data.draw(st.integers(1, tiles))
+    asked = data.draw(st.lists(st.sampled_from(["kept", "again", "unsure"]), min_size=2, max_size=2))
+    kept = [word == "kept" or (word == "unsure" and data.draw(st.booleans())) for word in asked]
+    fused = group([conv("layer", C=2, M=2, P=extent, R=window) for extent in rows], [("P", smaller)], "",
+                  padding={"P": pad} if pad else {})
+    fused = replace(fused, links=tuple(
+        replace(link, pooled={"P": pool}, stay=replace(link.stay, across=frozenset("P" * keeps)))
+        for link, pool, keeps in zip(fused.links, pools, kept, strict=True)))
+    segment = segment_of(fused, fused.links)
+    for index, steps in enumerate(layer_steps(fused)):
+        (cut,) = closed_forms(segment, [("P", tiles)], ["" if word == "again" else "P" for word in asked], index,
+                              "Outputs", unsure=["P" * (word == "unsure") for word in asked])["loops"]
+        (spans,) = steps.spans
+        assert cut["widest"] >= max(len(span.done) for span in spans)
 
 
 def refetched(problem: Problem, passing: Collection[str], staying: Collection[str], room: float, sums: float,
