@@ -17,7 +17,7 @@ from typing import Any
 
 from fadiff_mapper.design.evaluate_design import DesignBench
 from fadiff_mapper.design.proposers import all_points
-from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.question import MOST_BOUNDED, DesignOptions, DesignQuestion
 from fadiff_mapper.design.result import LeastFigures, metric_exponents
 from fadiff_mapper.design.space import DesignSpace, parameter_values
 from fadiff_mapper.design.space_certificate import design_at, parts_on
@@ -46,6 +46,7 @@ def check_designs(content: Any, space: DesignSpace, networks: Sequence[Workload]
     need(content["version"] == 1 and content["space"] == space.name, "another space")
     need(content["networks"] == names and content["weights"] == list(weights), "other networks or weights")
     need(isinstance(fused, bool), f"fused: {fused!r}")
+    need(space.size <= MOST_BOUNDED, f"{space.size:,} designs; accepted: at most {MOST_BOUNDED:,}")
     question = DesignQuestion(space, tuple(networks), tuple(weights), DesignOptions((metric,), fused))
     bench, entries = DesignBench(question, None), {key_of(one["parameters"]): one for one in content["designs"]}
     need(len(entries) == len(content["designs"]), "a design twice")

@@ -51,7 +51,7 @@ RUNS = {
     "ablations": Run(f"{PAPERS} ablations --quick", 3.5, "--time-limit 20", 0.5, output="--docs"),
     "network_scaling": Run("benchmarks/network_scaling.py --threads 1 --same 10 200 1000", 4,
                            "--same 10 --distinct 10 50", 0.4, alone=True),
-    "design_proofs": Run("benchmarks/design_proofs.py --jobs 2", 17, "layers", 1, alone=True),
+    "design_proofs": Run("benchmarks/design_proofs.py --jobs 2", 20, "layers", 6, alone=True),
     "changed_designs": Run("benchmarks/design_proofs.py --mutations 1000", 6, "--mutations 60", 0.5),
     "design_front": Run("benchmarks/design_front.py", 5, "--evaluations 20", 1),
     "design_speed": Run("benchmarks/design_speed.py --network bundled:networks/resnet18", 2, "--designs 12", 0.5,

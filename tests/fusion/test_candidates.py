@@ -103,7 +103,8 @@ def compiled(segment: Segment) -> CompiledSegment:
 
 
 def closed_forms(segment: Segment, loops: Sequence[tuple[str, int]], retained: Sequence[Collection[str]], layer: int,
-                 name: str, kept: Collection[str] = (), unsure: Sequence[Collection[str]] | None = None) -> dict[str, Any]:
+                 name: str, kept: Collection[str] = (),
+                 unsure: Sequence[Collection[str]] | None = None) -> dict[str, Any]:
     """The closed forms of one layer: loops along which each intermediate is retained and a data space is `kept`; of
     bounds, where each is retained or not along the loops of `unsure`."""
     dims = segment.problems[-1].dimensions
