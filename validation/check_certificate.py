@@ -354,7 +354,7 @@ class Checker:
                 for words in least:
                     if words.inner < self.open and d in self.relevant[words.t]:
                         self.charge(self.innermost(words, state, left, d), own[-1][..., number])
-        reads, fills, updates = np.concatenate(own, axis=-1)
+        reads, fills, updates = np.concatenate([*own, np.zeros((3, self.levels, len(self.tensors), 0))], axis=-1)
         addresses = fills + np.where(np.array(self.written)[:, None], updates, reads)
         every = Counts(reads, fills, updates, np.zeros_like(reads), addresses)
         found = cost(every, self.tile, self.layer.machine, AT_LEAST)
@@ -419,7 +419,7 @@ class Checker:
         """Holds a certificate against all schemes, and the mapping that it gives against its value."""
         value, gap, given = content["value"], content["gap"], content["mapping"]
         need(content["version"] == 1 and content["bounds"] == dict(self.spec.problem.bounds), "another problem")
-        need(gap >= 0 and self.limit == value * (1 - SAME) / (1 + gap), "a wrong limit")
+        need(gap >= 0 and value < inf and self.limit == value * (1 - SAME) / (1 + gap), "a wrong limit")
 
         def scheme_of(part: Any) -> Any:
             return tuple(tuple(map(tuple, part[name])) for name in ("spatial", "keep"))
@@ -494,7 +494,7 @@ def check(content: Any, spec: Spec) -> str:
     """What a certificate, as its JSON text says, proves for its input; Rejected, with the reason, where it does not."""
     try:
         (checker := Checker(spec, content["metric"], content["limit"])).check_schemes(content)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (ArithmeticError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise Rejected(f"certificate: cannot be understood: {type(error).__name__}: {error}") from None
     return (f"{spec.problem.name}: proved: no mapping has less {checker.metric} than {checker.limit:.10g}, one has "
             f"{content['value']:.10g}; {checker.counted:,} parts bounded, {checker.evaluated:,} mappings evaluated")

@@ -11,8 +11,9 @@ areas, the least work of layers, and the sum of bounds over networks (`LeastFigu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from math import sqrt
+from math import inf, isfinite, sqrt
 from typing import Any
 
 from fadiff_mapper.design.evaluate_design import DesignBench
@@ -28,7 +29,7 @@ from fadiff_mapper.network.network_bound import SLACK, Line
 from fadiff_mapper.network.one_design import by_node
 from fadiff_mapper.workload import Workload
 
-from .check_certificate import SAME, need, same
+from .check_certificate import SAME, Rejected, need, same
 from .check_plan import PlanChecker, check_lines, least_metric, understood
 
 
@@ -46,11 +47,13 @@ def check_designs(content: Any, space: DesignSpace, networks: Sequence[Workload]
     need(content["version"] == 1 and content["space"] == space.name, "another space")
     need(content["networks"] == names and content["weights"] == list(weights), "other networks or weights")
     need(isinstance(fused, bool), f"fused: {fused!r}")
+    need(all(0 < weight < inf for weight in weights), "weights other than numbers above 0")
     need(space.size <= MOST_BOUNDED, f"{space.size:,} designs; accepted: at most {MOST_BOUNDED:,}")
     question = DesignQuestion(space, tuple(networks), tuple(weights), DesignOptions((metric,), fused))
     bench, entries = DesignBench(question, None), {key_of(one["parameters"]): one for one in content["designs"]}
     need(len(entries) == len(content["designs"]), "a design twice")
     bounds, value, count, parts, proofs = list[float](), None, 0, 0, 0
+    slack = SLACK ** max(sum(metric_exponents(metric)[:2]), 1)   # the last bits of each figure
     for point in all_points(space):
         key = key_of(parameter_values(space, point))
         entry = entries.pop(key, None)
@@ -62,7 +65,7 @@ def check_designs(content: Any, space: DesignSpace, networks: Sequence[Workload]
         if key == key_of(content["best"]["parameters"]):
             value = value_of(bench, specs, area, content["best"]["plans"])
         if entry is None:
-            bounds.append(SLACK * bench.arithmetic(specs).of(metric, area))
+            bounds.append(slack * bench.arithmetic(specs).of(metric, area))
             continue
         least = LeastFigures()
         for network, parts_of, lines_of, runs, weight in zip(
@@ -71,32 +74,33 @@ def check_designs(content: Any, space: DesignSpace, networks: Sequence[Workload]
             lines, more_parts, more_proofs = check_lines(parts_of, lines_of, layers)
             least += least_figures(question.mapping_metric, lines).times(weight)
             parts, proofs = parts + more_parts, proofs + more_proofs
-        bounds.append(SLACK * least.of(metric, area))
+        bounds.append(slack * least.of(metric, area))
         count += 1
     need(not entries, "a design that is none")
     if value is None:
-        need(False, "the best design is none")
-        raise AssertionError
+        raise Rejected("certificate: the best design is none")
     need(same(value, content["value"]), f"the plans have the value {value}")
     bound = min(bounds)
+    need(bound > 0 and all(map(isfinite, [*bounds, value])), "a bound or a value that is 0 or infinite")
     need(same(bound, content["bound"]) and value >= bound * (1 - SAME), f"the bound is {bound}")
     plans = "plan" if fused else "plan without fused groups"
-    return (f"{space.name}: proved: no {plans} on any of {space.size:,} designs has less {metric} than {bound:.10g}, "
-            f"one has {value:.10g}: {max(value / bound - 1, 0):.2%} more; {count:,} designs bounded by plans, "
+    return (f"{space.name}: proved: no {plans} on any of {len(bounds):,} valid designs, of {space.size:,}, has less "
+            f"{metric} than {bound:.10g}, one has {value:.10g}: {max(value / bound - 1, 0):.2%} more; {count:,} "
+            "designs bounded by plans, "
             f"{parts:,} parts bounded, {proofs} proofs of layers")
 
 
 def key_of(parameters: Mapping[str, Any]) -> str:
     """The values of a design's parameters, with their types."""
-    return repr(sorted((name, str(value) if isinstance(value, str) else value) for name, value in parameters.items()))
+    return json.dumps(parameters, sort_keys=True)
 
 
 def least_figures(metric: str, lines: Sequence[Line]) -> LeastFigures:
     """The least energy, cycles and root of EDP of all points above some lines; 0 where they say nothing."""
     least = least_metric(metric, lines)
-    if metric != "edp":
-        return LeastFigures(**{"energy": {"energy_pj": least}, "delay": {"cycles": least}}[metric])
-    return LeastFigures(lines[0][2] / lines[0][0], lines[-1][2] / lines[-1][1], sqrt(least))
+    if metric == "edp":
+        return LeastFigures(lines[0][2] / lines[0][0], lines[-1][2] / lines[-1][1], sqrt(least))
+    return LeastFigures(energy_pj=least) if metric == "energy" else LeastFigures(cycles=least)
 
 
 def value_of(bench: DesignBench, specs: Sequence[Spec], area: float, plans: Sequence[Any]) -> float:

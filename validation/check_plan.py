@@ -258,6 +258,7 @@ class PlanChecker:
 
     def group(self, step: PathStep, content: Any) -> OperatingPoint:
         """Energy and cycles of a group, all repeats together, less the cost that the rest of the network saves."""
+        need(isinstance(step.least, LeastGroup), "a layer as a group")
         assert isinstance(step.least, LeastGroup)
         segment, own, layers, home = step.least.segment, step.residents, list[FusedLayer](), homes(self.hardware)[0]
         inside = self.hardware.level(min((stay["level"] for stay in content["links"]), key=self.hardware.level,

@@ -157,6 +157,10 @@ def proof(options: argparse.Namespace) -> int:
             say(check_designs.check(content, read_space(options, files_of([file, *options.arch])), networks,
                                     options.weights or (1.0,) * len(networks)))
             return 0
+        for name, given in (("arch", options.arch), ("vary", options.vary), ("limit", options.limits),
+                            ("weights", options.weights)):
+            if given:
+                raise FadiffError(f"--{name}: found with a certificate that is not of designs; accepted: of designs")
         options.energy = options.energy or "auto"
         if isinstance(content, dict) and "plan" in content:
             network, *files = options.files

@@ -378,7 +378,7 @@ def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: 
             bench.begun = asked, network_least(network, hardware, own, layers,
                                                bench.segments(bool(hardware.arch.units))[number], searched=proved)
         plans = bench.begun[1]
-        needed = set[str]()     # by `LeastFigures.product`
+        needed = set[str]()     # the bounds whose powers some metric has
         for energy, cycles, _ in map(metric_exponents, question.options.metrics):
             powers = {"edp": min(energy, cycles), "energy": energy - cycles, "delay": cycles - energy}
             needed |= {name for name, power in powers.items() if power > 0}

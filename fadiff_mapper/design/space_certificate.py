@@ -55,14 +55,15 @@ def space_certificate(result: DesignResult) -> dict[str, Any]:
 
     Raises FadiffError where no lower bound on the whole space is known.
     """
-    if result.bound is None:
-        raise FadiffError(f"certificate: {result.proven}; accepted: a search with a gap")
+    if result.bound is None or not result.mapped_networks:  # without plans if time was over
+        raise FadiffError(f"certificate: {result.proven}; accepted: a search with a gap that ended in time")
     bench, metric, designs, bounds = DesignBench(result.question, None), result.metrics[0], [], list[float]()
+    slack = _slack(metric)
     for point in all_points(result.question.space):
         if (design := design_at(bench, point)) is None:
             continue
         specs, area = design
-        bound = SLACK * bench.arithmetic(specs).of(metric, area)
+        bound = slack * bench.arithmetic(specs).of(metric, area)
         if bound < result.bound:
             try:
                 networks, bound = _certified(bench, specs, area, result.bound)
@@ -73,6 +74,8 @@ def space_certificate(result: DesignResult) -> dict[str, Any]:
         bounds.append(bound)
     best = design_at(bench, result.best.point)
     assert best
+    if not min(bounds):
+        raise FadiffError(f"certificate: found a design whose {metric} may be 0; accepted: bounds above 0")
     return {"version": 1, "space": result.name, "metric": metric, "fused": result.question.fuse,
             "networks": [network.name for network in result.question.networks],
             "weights": list(result.question.weights), "value": result.best.of(metric), "bound": min(bounds),
@@ -80,6 +83,11 @@ def space_certificate(result: DesignResult) -> dict[str, Any]:
                 plain_plan(plan, parts) for plan, parts in zip(
                     result.mapped_networks, parts_on(bench, best[0]), strict=True)]},
             "designs": designs}
+
+
+def _slack(metric: str) -> float:
+    """A factor on bounds for the last bits of each energy and number of cycles in a metric."""
+    return float(SLACK ** max(sum(metric_exponents(metric)[:2]), 1))
 
 
 def _certified(bench: DesignBench, specs: Sequence[Spec], area: float, target: float) -> tuple[list[Any], float]:
@@ -93,7 +101,7 @@ def _certified(bench: DesignBench, specs: Sequence[Spec], area: float, target: f
         total = LeastFigures()
         for lines, weight in zip(every, question.weights, strict=True):
             total += least_figures(question.mapping_metric, lines).times(weight)
-        return SLACK * total.of(metric, area)
+        return _slack(metric) * total.of(metric, area)
 
     networks, proofs, share = parts_on(bench, specs), list[LayerProof](), 1.0
     every, bounded = [network.lines(question.mapping_metric, 0) for network in networks], networks

@@ -128,6 +128,10 @@ def _graph(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
 def _steps(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
     """Violations of concatenated tensors, second reads, shared and lasting operands, and levels of resident tensors."""
     all_steps = layer_steps(group)
+    for index, steps in enumerate(all_steps):
+        if not all(any(span.done for span in spans) for spans in steps.spans):     # its reader reads padding alone
+            yield _broken("shared loops", "", f"no step computes a point of layer {index + 1}")
+            return
     for index, link in enumerate(group.links):
         after, steps = group.layers[group.reader(index)], all_steps[group.reader(index)]
         along = space_of(after.problem, link.tensor).dimensions - set(link.dims.values())

@@ -613,8 +613,8 @@ static void certain_tiles(const FusedSegment& segment, int loop, Cuts& cuts) {
         // some step has a point, be the first tile all in padding
         cut.needed = select(inside, cut.needed, larger(cut.first, 1.0));
         cut.later = select(inside, cut.later, larger(smaller(cut.later, cut.first), 1.0));
-        most.uneven = most.ahead + most.behind + cuts.largest(reader)[loop].uneven;
-        const Mask equal = (last_small.first == last_large.first) & (floor(most.advance) == most.advance);
+        most.uneven += most.ahead + most.behind + cuts.largest(reader)[loop].uneven;
+        const Mask equal = (last_small.first == last_large.first) & !(most.skewed > 0.0);
         if (resizes) most.uneven = select(equal, most.uneven, 1);
         const Lanes extent = segment.layers[std::size_t(index)].bounds[cut.dim];
         most.first = select(last_large.steps > 1.0, most.first, extent);
@@ -896,7 +896,8 @@ void GroupBound::evaluate(std::vector<GroupPart>& parts) {
             large.lanes[loop] = lanes_of([&](int lane) { return part(lane).most[loop]; });
         }
         cut_layers(segment_, order.dims, small.lanes, retained, cuts.small.data(), true);
-        cut_layers(segment_, order.dims, large.lanes, retained, cuts.large.data(), true, &open);
+        const WidestTiles widest{cuts.small.data(), open};
+        cut_layers(segment_, order.dims, large.lanes, retained, cuts.large.data(), true, &widest);
         for (int loop = 0; loop < loops; ++loop) certain_tiles(segment_, loop, cuts);
         Mask crowded;
         std::pair<Lanes, Lanes> rounds{0, 0};

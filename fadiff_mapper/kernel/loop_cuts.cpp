@@ -1,12 +1,13 @@
 #include "loop_cuts.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace fadiff {
 inline namespace FADIFF_LANES {
 
 // Points of an intermediate under some points of its consumer, with outputs of resizing of an input before the window.
-static Lanes reach(const ReadSlide& slide, Lanes points, double lead) {
+static Lanes reach(const ReadSlide& slide, Lanes points, Lanes lead) {
     const Lanes reach = (points - 1) * slide.stride + slide.span;
     return slide.resizes() ? ceil((reach + lead) / slide.shrink) * slide.block : reach;
 }
@@ -14,11 +15,18 @@ static Lanes reach(const ReadSlide& slide, Lanes points, double lead) {
 // The same for the first points of the consumer.
 static Lanes reach(const ReadSlide& slide, Lanes points) { return reach(slide, points, slide.lead); }
 
+// What bounds tiles in all sizes of a box: steps in the smallest one, of the layer and of its reader; where it is the only one; and
+// whether words may be retained or computed again.
+struct Widest {
+    const LoopCut &own, &reader;
+    Mask single;
+    bool open;
+};
+
 // A loop as a layer sees it, from how the reader of its output does: through the window by which that one reads. `least`: points
-// and steps are those that no group undercuts; `widest`: and no step of any group has a larger tile; `open`: nor where words are
-// computed again.
-static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut& after, bool retained, bool least, bool widest,
-                          bool open) {
+// and steps are those that no group undercuts; `widest`: nor does a step of any group have a larger tile.
+static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut& after, bool retained, bool least,
+                          const std::optional<Widest>& widest) {
     const FusedLink& link = segment.links[index];
     const auto found = after.dim < 0 ? link.theirs.end() : std::find(link.theirs.begin(), link.theirs.end(), after.dim);
     LoopCut cut;
@@ -31,16 +39,22 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
     const double extent = segment.layers[index].bounds[cut.dim];
     const bool resizes = slide.resizes();
     cut.again = after.again || slide.span > slide.stride || resizes;
-    cut.first = smaller(reach(slide, after.first) - slide.ahead, extent);
-    // a bound may count a single step where padding leaves others without work: the largest tile is any of them
-    const Lanes tile = least ? select((after.steps > 1.0) | !(after.ahead + after.behind > 0.0), after.usual(),
-                                      larger(after.first, after.later)) : after.usual();
-    const Lanes later = smaller(reach(slide, tile, widest ? slide.shrink - 1 : slide.lead), extent);
-    const Lanes stop = reach(slide, after.distinct) - slide.ahead;    // with padding behind the last point
-    const Lanes whole = smaller(stop, extent), behind = stop - whole;
     cut.advance = slide.advance * after.advance;
     cut.skewed = after.skewed;
     if (resizes) cut.skewed += where(floor(cut.advance / slide.block) * slide.block != cut.advance, Lanes(1));
+    const Lanes largest = larger(after.first, after.later);
+    // where a first step lies in padding, the first one with work may be any of the reader's
+    const Lanes first = widest ? select(widest->reader.first > 0.0, after.first, largest) : after.first;
+    cut.first = smaller(reach(slide, first) - slide.ahead, extent);
+    // a bound may count a single step where padding leaves others without work: the largest tile is any of them
+    const Lanes tile = widest ? largest : least ? select((after.steps > 1.0) | !(after.ahead + after.behind > 0.0), after.usual(),
+                                                         largest) : after.usual();
+    // wherever it begins, unless all begin alike
+    const Lanes lead = widest ? select(widest->single & !(cut.skewed + after.ahead > 0.0), slide.lead, slide.shrink - 1)
+                              : slide.lead;
+    const Lanes later = smaller(reach(slide, tile, lead), extent);
+    const Lanes stop = reach(slide, after.distinct) - slide.ahead;    // with padding behind the last point
+    const Lanes whole = smaller(stop, extent), behind = stop - whole;
     cut.ahead = after.ahead * slide.advance + larger(slide.ahead, 0.0);
     cut.behind = after.behind * slide.advance + behind;
     // points that a stride leaves out between steps are not computed
@@ -48,13 +62,14 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
     const Lanes every = least ? larger(whole - (after.steps - 1) * gap, 1.0) : whole;
     cut.distinct = every;
     if (retained) {     // the last steps may find all their points there
+        const Lanes moved = smaller(later, cut.advance);
+        const Lanes most = widest ? select(cut.skewed > 0.0, later, moved) : resizes ? later : moved;
         cut.points = every;
-        cut.later = smaller(later, cut.advance);
-        const Lanes most = resizes ? later : cut.later;
-        if (widest) cut.later = open ? later : select(cut.skewed > 0.0, later, cut.later);
+        cut.later = !widest ? moved : widest->open ? later : most;
+        if (widest) cut.uneven = where(cut.later > moved, Lanes(1));
         // a first tile that lies in padding has no points
-        const Lanes begun = larger(cut.first, 0.0);
-        cut.steps = smaller(after.steps, larger(ceil((every - begun) / most) + where(begun > 0.0, Lanes(1)), 1.0));
+        const Lanes begun = larger(cut.first, 0.0), started = where((widest ? widest->own.first : begun) > 0.0, Lanes(1));
+        cut.steps = smaller(after.steps, larger(ceil((every - begun) / most) + started, 1.0));
     } else {    // padding shortens the first and the last windows; even so, every point is computed at least once
         const Lanes begin = least ? smaller(after.steps, ceil(cut.ahead / cut.advance)) : Lanes(1);
         const Lanes end = least ? smaller(after.steps, ceil(cut.behind / cut.advance) + 1) : Lanes(1);
@@ -70,23 +85,28 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
 }
 
 void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const Lanes* sizes,
-                const std::vector<Loops64>& retained, LoopCut* cuts, bool least, const std::vector<Loops64>* open) {
+                const std::vector<Loops64>& retained, LoopCut* cuts, bool least, const WidestTiles* widest) {
     const int layers = int(segment.layers.size()), loops = int(dims.size());
     for (int loop = 0; loop < loops; ++loop) {
         const double bound = segment.layers.back().bounds[dims[loop]];
         const Lanes size = sizes[loop];
-        cuts[(layers - 1) * loops + loop] = {dims[loop], ceil(bound / size), bound, bound, size, size, size, size};
-        const auto carry_back = [&](bool widest) {
-            bool resized = false;
+        const int last = (layers - 1) * loops + loop;
+        cuts[last] = {dims[loop], ceil(bound / size), bound, bound, size, size, size, size};
+        // Returns whether an output is resized, or in the smallest tiles padding may leave a first step without work.
+        const auto carry_back = [&](const WidestTiles* box) {
+            bool uncertain = false;
             for (int index = layers - 2; index >= 0; --index) {
-                LoopCut& cut = cuts[index * loops + loop];
-                cut = cut_before(segment, index, cuts[segment.reader(index) * loops + loop], retained[index] >> loop & 1, least,
-                                 widest, open && (*open)[index] >> loop & 1);
-                resized |= cut.dim >= 0 && segment.links[index].slides[cut.dim].resizes();
+                const int own = index * loops + loop, reader = segment.reader(index) * loops + loop;
+                std::optional<Widest> bounds;
+                if (box) bounds.emplace(Widest{box->smallest[own], box->smallest[reader], box->smallest[last].first == size,
+                                               bool(box->open[index] >> loop & 1)});
+                cuts[own] = cut_before(segment, index, cuts[reader], retained[index] >> loop & 1, least, bounds);
+                uncertain |= cuts[own].dim >= 0 && (segment.links[index].slides[cuts[own].dim].resizes() ||
+                                                    (widest && !(widest->smallest[own].first > 0.0).all()));
             }
-            return resized;
+            return uncertain;
         };
-        if (carry_back(false) && open) carry_back(true);
+        if (carry_back(nullptr) && widest) carry_back(widest);
     }
 }
 

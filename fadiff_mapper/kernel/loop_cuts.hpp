@@ -27,7 +27,7 @@ struct LoopCut {
     Lanes advance = 1;    // points by which the needed points move from one step to the next
     Lanes ahead = 0, behind = 0;  // points of padding, of all later layers, in front of the first and behind the last point
     Lanes uneven = 0;     // above 0 where a bound counts tiles as unequal
-    Lanes skewed = 0;     // above 0 where resizing of later layers makes steps move on by unequal numbers of points
+    Lanes skewed = 0;     // above 0 where steps move on by unequal numbers of points, as resizing cuts them
     bool again = false;   // whether steps may compute the same points, by overlapping windows or resizing of later layers
 
     // of a later step, if there are any or the first one has no points
@@ -45,13 +45,19 @@ struct Box {
     Box() {}
 };
 
+// What bounds tiles in all sizes of a box: the cuts in the smallest one [layer][loop], and for each link the loops along which its
+// words may be retained or computed again.
+struct WidestTiles {
+    const LoopCut* smallest;
+    const std::vector<Loops64>& open;
+};
+
 // Carries loops over `dims` of the last layer back to the first layer, into `cuts` [layer][loop]. `sizes`: their tile sizes,
 // [loops]; `retained`: for each link the loops along which its words are retained. `least`: fills in lower bounds of points
-// and steps, instead of the usual numbers; with `open`, for each link the loops along which its words may be retained or computed
-// again, and with tiles that no step exceeds where some output is resized.
+// and steps, instead of the usual numbers; with `widest`, the sizes are the largest ones of a box, and tiles are upper bounds where
+// an output is resized or a first step may lie in padding.
 void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const Lanes* sizes,
-                const std::vector<Loops64>& retained, LoopCut* cuts, bool least = false,
-                const std::vector<Loops64>* open = nullptr);
+                const std::vector<Loops64>& retained, LoopCut* cuts, bool least = false, const WidestTiles* widest = nullptr);
 
 // Times that a layer computes a point, on average: 1 without recomputation. `cuts`: of the layer, [loop].
 Lanes computed(const FusedLayer& layer, const LoopCut* cuts, int loops);

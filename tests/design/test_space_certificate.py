@@ -63,7 +63,8 @@ def checked(content: Any, case: str, **other: Any) -> str:
 @pytest.mark.parametrize("case", CASES)
 def test_the_checker_accepts_the_certificate_of_a_design(case: str) -> None:
     content, result = json.loads(certified(case)), searched(case)
-    assert f"on any of {result.space_size} designs has less {result.metrics[0]} than" in checked(content, case)
+    assert (f"on any of {result.space_size - result.refused} valid designs, of {result.space_size}, has less "
+            f"{result.metrics[0]} than") in checked(content, case)
     assert content["value"] == result.best.of(result.metrics[0])
     assert result.bound and content["bound"] >= result.bound * (1 - 1e-8)
     assert len(content["best"]["plans"]) == len(result.mapped_networks)
@@ -108,7 +109,8 @@ def test_a_certificate_of_another_question_is_rejected() -> None:
         with pytest.raises(Rejected):
             checked(content, "two networks", **other)
     for claim in ({"fused": False}, {"metric": "energy"}, {"metric": "speed"}, {"bound": content["bound"] * 1.001},
-                  {"value": content["value"] * 0.999}, {"designs": 3}, {"best": None}):
+                  {"value": content["value"] * 0.999}, {"designs": 3}, {"best": None},
+                  {"metric": "*".join(["energy"] * 20 + ["delay"] * 15)}):
         with pytest.raises(Rejected):
             checked({**content, **claim}, "two networks")
 
@@ -131,15 +133,17 @@ def test_commands_write_and_check_the_certificate_of_a_design(tmp_path: Path,
     assert main(search) == 2 and "accepted: with --gap" in capsys.readouterr().err and not target.exists()
     assert main([*search, "--gap", "0", "--jobs", "1"]) == 0
     assert validate(["certificate", str(target), *inputs]) == 0
-    assert capsys.readouterr().out.startswith("space: proved: no plan on any of 12 designs has less edp than")
+    assert capsys.readouterr().out.startswith("space: proved: no plan on any of 8 valid designs, of 12, has less edp")
     assert validate(["certificate", str(target), *inputs[:-1], "area_mm2=0.1"]) == 1
     assert validate(["certificate", str(target), *inputs, "--weights", "2"]) == 1
     assert validate(["certificate", str(target), inputs[1]]) == 2
+    target.write_text("{}", encoding="utf-8")
+    assert validate(["certificate", str(target), *inputs]) == 2 and "--arch: found with" in capsys.readouterr().err
 
 
 def test_a_design_without_a_gap_has_no_certificate(tmp_path: Path) -> None:
     result = search_design(small_question(tmp_path, evaluations=2, method="random"), DesignWorkers(1))
-    with pytest.raises(FadiffError, match="accepted: a search with a gap"):
+    with pytest.raises(FadiffError, match="accepted: a search with a gap that ended in time"):
         result.certificate()
 
 

@@ -84,6 +84,11 @@ workload:
 """
 
 
+RESIZED = [WindowSlide(1, 1), WindowSlide(1, 1, shrink=2), WindowSlide(1, 1, shrink=3, block=2), WindowSlide(2, 2),
+           WindowSlide(1, 1, block=2)]
+"""Ways to an operand: as it is, enlarged twice, one and a half times, pooled, and in strips of two rows."""
+
+
 def segment_of(fused: FusedGroup, links: Sequence[FusedLink] | None = None) -> Segment:
     problems = tuple(layer.problem for layer in fused.layers)
     links = tuple(FusedLink("Inputs", ONWARDS, Stay("")) for _ in fused.links) if links is None else tuple(links)
@@ -104,9 +109,10 @@ def compiled(segment: Segment) -> CompiledSegment:
 
 def closed_forms(segment: Segment, loops: Sequence[tuple[str, int]], retained: Sequence[Collection[str]], layer: int,
                  name: str, kept: Collection[str] = (),
-                 unsure: Sequence[Collection[str]] | None = None) -> dict[str, Any]:
+                 unsure: Sequence[Collection[str]] | None = None,
+                 least: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
     """The closed forms of one layer: loops along which each intermediate is retained and a data space is `kept`; of
-    bounds, where each is retained or not along the loops of `unsure`."""
+    bounds, where each is retained or not along the loops of `unsure`, in tiles from the `least` on."""
     dims = segment.problems[-1].dimensions
 
     def mask(among: Collection[str]) -> int:
@@ -116,7 +122,7 @@ def closed_forms(segment: Segment, loops: Sequence[tuple[str, int]], retained: S
         compiled(segment).tables, [dims.index(dim) for dim, _ in loops], [float(size) for _, size in loops],
         list(map(mask, retained)), layer,
         segment.problems[layer].dataspace_names().index(name), mask(kept),
-        None if unsure is None else list(map(mask, unsure)))
+        None if unsure is None else list(map(mask, unsure)), [float(size) for _, size in least])
 
 
 @given(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 3, 6]), st.sampled_from(["", "P", "Q", "PQ"]))
@@ -174,30 +180,41 @@ def test_cuts_of_long_groups_know_the_largest_step(p: int, kept: list[bool], pad
 
 
 @given(st.data())
-def test_no_tile_behind_a_resizing_is_larger_than_the_largest_of_a_bound(data: st.DataObject) -> None:
-    """Windows behind images that are enlarged or made smaller, each intermediate kept, made again or undecided."""
-    rows = [data.draw(st.integers(3, 9))]
-    pools = data.draw(st.lists(st.sampled_from([WindowSlide(1, 1), WindowSlide(1, 1, shrink=2), WindowSlide(
-        1, 1, shrink=3, block=2), WindowSlide(2, 2), WindowSlide(1, 1, block=2)]), min_size=2, max_size=2))
-    window, pad = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from([0, 1]))
-    for pool in pools:
-        rows.append(rows[-1] * pool.shrink // (pool.stride * pool.block) + (2 * pad + 1 - window))
-    assume(rows[1] > 1 and rows[2] > 1 and any(pool.shrink * pool.block > 1 for pool in pools))
-    tiles = data.draw(st.integers(1, rows[2]))
-    smaller = data.draw(st.integers(1, tiles))
-    asked = data.draw(st.lists(st.sampled_from(["kept", "again", "unsure"]), min_size=2, max_size=2))
+def test_no_step_in_a_box_of_tiles_does_more_than_a_bound_says(data: st.DataObject) -> None:
+    """Images that are enlarged or made smaller in front of windows, and padding as wide as a window; each intermediate
+    is kept, made again or, of bounds, one or the other."""
+    rows, pools, windows, pads = [data.draw(st.integers(2, 9))], [], [1], list[int]()
+    for _ in range(2):
+        pools.append(data.draw(st.sampled_from(RESIZED)))
+        windows.append(data.draw(st.sampled_from([1, 2, 3, 5])))
+        pads.append(data.draw(st.integers(0, 2)))
+        rows.append(rows[-1] * pools[-1].shrink // (pools[-1].stride * pools[-1].block)
+                    + 2 * pads[-1] + 1 - windows[-1])
+        assume(rows[-1] > 0)
+    least = data.draw(st.integers(1, rows[-1]))
+    most = data.draw(st.integers(least, rows[-1]))
+    tile = data.draw(st.integers(least, most))
+    resized = [pool.shrink * pool.block > 1 for pool in pools]
+    asked = [data.draw(st.sampled_from(["unsure"] if resizes else ["kept", "again", "unsure"])) for resizes in resized]
     kept = [word == "kept" or (word == "unsure" and data.draw(st.booleans())) for word in asked]
-    fused = group([conv("layer", C=2, M=2, P=extent, R=window) for extent in rows], [("P", smaller)], "",
-                  padding={"P": pad} if pad else {})
+    fused = group([conv("layer", C=2, M=2, P=extent, R=window) for extent, window in zip(rows, windows, strict=True)],
+                  [("P", tile)], "")
     fused = replace(fused, links=tuple(
-        replace(link, pooled={"P": pool}, stay=replace(link.stay, across=frozenset("P" * keeps)))
-        for link, pool, keeps in zip(fused.links, pools, kept, strict=True)))
+        replace(link, pooled={"P": pool}, padding={"P": pad}, stay=replace(link.stay, across=frozenset("P" * keeps)))
+        for link, pool, pad, keeps in zip(fused.links, pools, pads, kept, strict=True)))
     segment = segment_of(fused, fused.links)
-    for index, steps in enumerate(layer_steps(fused)):
-        (cut,) = closed_forms(segment, [("P", tiles)], ["" if word == "again" else "P" for word in asked], index,
-                              "Outputs", unsure=["P" * (word == "unsure") for word in asked])["loops"]
+    every = layer_steps(fused)
+    hidden = any(len(steps.spans[0][0].done) == 0 for steps in every)
+    for index, steps in enumerate(every):
+        (cut,) = closed_forms(segment, [("P", most)], ["P" * (word != "again") for word in asked], index, "Outputs",
+                              unsure=["P" * (word == "unsure") for word in asked], least=[("P", least)])["loops"]
         (spans,) = steps.spans
-        assert cut["widest"] >= max(len(span.done) for span in spans)
+        points = [len(span.done) for span in spans]
+        assert cut["steps"] <= sum(map(bool, points))
+        if any(resized) or hidden or all(word != "unsure" for word in asked):
+            assert cut["widest"] >= max(points)
+        if cut["alike"] and least == most and not any(pads) and index + 1 < len(every):
+            assert len(set(points[:-1])) <= 1
 
 
 def refetched(problem: Problem, passing: Collection[str], staying: Collection[str], room: float, sums: float,

@@ -159,10 +159,10 @@ static py::tuple layouts_fitted(const Layer& layer, const MapSpace& space, const
 
 // The closed forms of one layer of a segment in one tile size: its loops, and words of one data space that stays along the loops
 // `across`; of the intermediate that it makes words that lie there and that outlast a step. Sets of loops are bits. `open`: loops
-// along which each intermediate may be retained or computed again, of bounds; else none.
+// along which each intermediate may be retained or computed again, in a box of tiles from `least` on, of bounds; else none.
 static py::dict closed_forms(const FusedSegment& segment, const std::vector<int>& dims, const std::vector<double>& sizes,
                              const std::vector<Loops64>& retained, int index, int tensor, Loops64 across,
-                             const std::optional<std::vector<Loops64>>& open) {
+                             const std::optional<std::vector<Loops64>>& open, const std::vector<double>& least) {
     const int layers = int(segment.layers.size()), loops = int(dims.size());
     need(index >= 0 && index < layers, "layer");
     const FusedLayer& layer = segment.layers[index];
@@ -171,14 +171,24 @@ static py::dict closed_forms(const FusedSegment& segment, const std::vector<int>
     for (int dim : dims) need(dim >= 0 && dim < segment.layers.back().dims(), "dims");
     const std::vector<Lanes> own_sizes(sizes.begin(), sizes.end());
     std::vector<LoopCut> cuts(std::size_t(layers) * loops);
-    cut_layers(segment, dims, own_sizes.data(), retained, cuts.data(), open.has_value(), open ? &*open : nullptr);
+    std::vector<LoopCut> smallest(cuts.size());
+    if (open) {
+        fit(open->size() == segment.links.size() && least.size() == dims.size(), "open, least");
+        const std::vector<Lanes> least_sizes(least.begin(), least.end());
+        cut_layers(segment, dims, least_sizes.data(), retained, smallest.data(), true);
+        const WidestTiles widest{smallest.data(), *open};
+        cut_layers(segment, dims, own_sizes.data(), retained, cuts.data(), true, &widest);
+    } else {
+        cut_layers(segment, dims, own_sizes.data(), retained, cuts.data());
+    }
     const LoopCut* own = cuts.data() + std::size_t(index) * loops;
     const auto in = [](const char* name) { return py::arg(name); };
     py::list found;
     for (int loop = 0; loop < loops; ++loop)
         found.append(py::dict(in("steps") = own[loop].steps[0], in("points") = own[loop].points[0],
                               in("largest") = own[loop].largest()[0], in("needed") = own[loop].needed[0],
-                              in("widest") = larger(own[loop].first, own[loop].later)[0]));
+                              in("widest") = larger(own[loop].first, own[loop].later)[0],
+                              in("alike") = ((own[loop].first == own[loop].usual()) & (own[loop].uneven == 0.0))[0]));
     const bool last = index + 1 == layers;
     return py::dict(
         in("loops") = found, in("computed") = computed(layer, own, loops)[0],

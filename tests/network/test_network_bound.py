@@ -691,6 +691,16 @@ def test_no_group_made_to_lie_below_its_bound_does(case: str, tmp_path: Path) ->
         pytest.fail(f"{bounded.price(energy, cycles) / value - 1:.1%} below")
 
 
+def test_steps_in_which_a_reader_reads_padding_alone_are_no_group() -> None:
+    network = nn.Sequential(nn.Conv2d(8, 8, 1, bias=False), nn.Conv2d(8, 8, 1, (3, 1), (1, 0), bias=False))
+    run = bounded_run(load_network(network, torch.zeros(1, 8, 2, 6)), "gemmini_small")
+    (segment,), layers = run.segments, tuple(FusedLayer(problem, {}) for problem in run.segments[0].problems)
+    group = FusedGroup(layers, (segment.links[0].staying(Stay("Scratchpad")),), (TileLoop("P", 1),))
+    (violation,) = structure_violations(run.hardware, group)
+    assert violation.reason == "no step computes a point of layer 1"
+    assert map_network(run.workload, "bundled:arch/gemmini_small", NetworkOptions(threads=1)).stats.edp > 0
+
+
 def test_the_least_price_is_that_of_the_best_of_all_covers() -> None:
     """Layers by themselves 10 each, groups less the more layers they have, and a residual that one of them saves."""
     alone = {name: LeastLayer(10.0, 10.0, 110.0) for name in "abc"}
