@@ -86,8 +86,7 @@ def check_designs(content: Any, space: DesignSpace, networks: Sequence[Workload]
     plans = "plan" if fused else "plan without fused groups"
     return (f"{space.name}: proved: no {plans} on any of {len(bounds):,} valid designs, of {space.size:,}, has less "
             f"{metric} than {bound:.10g}, one has {value:.10g}: {max(value / bound - 1, 0):.2%} more; {count:,} "
-            "designs bounded by plans, "
-            f"{parts:,} parts bounded, {proofs} proofs of layers")
+            f"designs bounded by plans, {parts:,} parts bounded, {proofs} proofs of layers")
 
 
 def key_of(parameters: Mapping[str, Any]) -> str:
