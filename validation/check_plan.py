@@ -47,7 +47,7 @@ from fadiff_mapper.network.network_bound import (
     sums_of,
 )
 from fadiff_mapper.network.one_design import by_node, repeats_of
-from fadiff_mapper.network.plan_certificate import Prices, certified_at, outside, parts_of_plans
+from fadiff_mapper.network.plan_certificate import Prices, certified_at, outside, parts_of_plans, segments_of_plans
 from fadiff_mapper.network.tile_mappings import cut_to_tile
 from fadiff_mapper.search.lower_bound.proof import MappingProof
 from fadiff_mapper.search.mapspace.build import build_mapspace
@@ -345,7 +345,7 @@ def check_plan(content: Any, workload: Workload, specs: Sequence[Spec]) -> str:
     metric, fused = content["metric"], content["fused"]
     need(content["version"] == 1 and content["network"] == workload.name, "another network")
     need(isinstance(fused, bool), f"fused: {fused!r}")
-    network = parts_of_plans(workload, specs, fused)
+    network = parts_of_plans(workload, specs, segments_of_plans(workload, specs, fused))
     figures = PlanChecker(workload, specs, metric).figures(network.steps, content["plan"])
     value = float(metric_of(metric, figures.energy_pj, figures.cycles))
     need(same(value, content["value"]), f"the plan has the value {value}")

@@ -44,8 +44,8 @@ def parts_on(bench: DesignBench, specs: Sequence[Spec], proofs: Sequence[PricePr
     """The parts of all plans of each network on a design, with their first bounds; arguments as for `parts_of_plans`,
     with every layer of the question. Raises FadiffError where a layer has no lower bound."""
     units = bool(specs[0].arch.units)
-    return [parts_of_plans(network, [specs[layer] for layer, _ in runs], bench.question.fuse,
-                           [proofs[layer] for layer, _ in runs] if proofs else (), found)
+    return [parts_of_plans(network, [specs[layer] for layer, _ in runs], found,
+                           [proofs[layer] for layer, _ in runs] if proofs else ())
             for network, runs, found in zip(bench.question.networks, bench.question.runs, bench.segments(units),
                                             strict=True)]
 

@@ -64,16 +64,20 @@ AGAIN, ALMOST = 10, 1 - 1e-5
 result that is enough, as the bound's last thousandth of a percent may take as long as all before."""
 
 
-def parts_of_plans(workload: Workload, specs: Sequence[Spec], fused: bool,
-                   proofs: Sequence[PriceProof | None] = (), found: Sequence[Segment] | None = None) -> NetworkLeast:
+def segments_of_plans(workload: Workload, specs: Sequence[Spec], fused: bool) -> list[Segment]:
+    """The segments that may be groups of plans on a design; none where plans have no groups. `specs`: its layers."""
+    return segments(workload, LONGEST, units=bool(specs[0].arch.units)) if fused else []
+
+
+def parts_of_plans(workload: Workload, specs: Sequence[Spec], found: Sequence[Segment],
+                   proofs: Sequence[PriceProof | None] = ()) -> NetworkLeast:
     """The parts of all plans with their first bounds: no layer is proved, and no group divided.
 
     Args:
         workload: The network.
         specs: Every distinct layer on the design, in the order of `workload.distinct()`.
-        fused: Whether plans may have groups.
+        found: The segments that may be groups (`segments_of_plans`).
         proofs: For each of these layers the proof of its least price; empty: none.
-        found: The segments that could be groups on the design, where they are known.
 
     Raises:
         FadiffError: A layer has no lower bound.
@@ -84,8 +88,6 @@ def parts_of_plans(workload: Workload, specs: Sequence[Spec], fused: bool,
         if bound is None:
             raise FadiffError(f"{spec.problem.name}: found a layer without a lower bound; accepted: layers with one")
         bounds.append(LeastLayer(bound.energy, bound.delay, bound.edp, proof))
-    if found is None:
-        found = segments(workload, LONGEST, units=bool(hardware.arch.units)) if fused else []
     return network_least(workload, hardware, specs, bounds, found)
 
 
@@ -99,9 +101,10 @@ def plan_certificate(result: NetworkResult) -> dict[str, Any]:
     workload, fused, metric = result.workload, bool(result.options["fuse"]), str(result.options["metric"])
     specs = [layer.spec for layer in result.layers]
     proofs = [layer_proof(layer.spec, layer.mapping, MOST_WORK) for layer in result.layers]
-    bounded = parts_of_plans(workload, specs, fused, [provable(proof) for proof in proofs])
+    found = segments_of_plans(workload, specs, fused)
+    bounded = parts_of_plans(workload, specs, found, [provable(proof) for proof in proofs])
     lines = bounded.lines(metric, AGAIN * MOST_WORK, enough=ALMOST * result.bound, patience=AGAIN * PATIENCE)
-    content, proved = proved_lines(bounded, parts_of_plans(workload, specs, fused), lines, by_node(workload, proofs))
+    content, proved = proved_lines(bounded, parts_of_plans(workload, specs, found), lines, by_node(workload, proofs))
     return {"version": 1, "network": workload.name, "metric": metric, "fused": fused,
             "value": float(metric_of(metric, result.stats.energy_pj, result.stats.cycles)),
             "bound": SLACK * least_metric(proved), "plan": plain_plan(result, bounded), **content}
